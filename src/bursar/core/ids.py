@@ -1,0 +1,79 @@
+"""Identifiers people see: account ids, API keys, webhook secrets, request ids.
+
+Shapes and check digits only; what is stored of a key is the business of `core.crypto`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import zlib
+
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u
+
+KEY_PREFIXES = {
+    "secret": "sk_live_",
+    "test": "sk_test_",
+    "restricted": "rk_live_",
+    "public": "pk_live_",
+    "client": "ck_live_",
+}
+
+_KEY = re.compile(r"(sk_live_|sk_test_|rk_live_|pk_live_|ck_live_)([0-9A-Za-z]{32})([0-9A-Za-z]{6})", re.ASCII)
+_ACCOUNT = re.compile(r"(?:(acc[0-9a-z]{16})_)?([1-9][0-9]{0,14})", re.ASCII)
+
+
+def random_text(alphabet: str, length: int) -> str:
+    return "".join(secrets.choice(alphabet) for _ in range(length))
+
+
+def new_key(kind: str) -> str:
+    """A key of the given kind: prefix, 32 random base62 characters, 6 of checksum."""
+    body = KEY_PREFIXES[kind] + random_text(BASE62, 32)
+    return body + _checksum(body)
+
+
+def key_kind(key: str) -> str | None:
+    """The kind of a well-formed key, or None when its shape or checksum is wrong."""
+    match = _KEY.fullmatch(key)
+    if match is None or _checksum(key[:-6]) != match[3]:
+        return None
+    return next(kind for kind, prefix in KEY_PREFIXES.items() if prefix == match[1])
+
+
+def key_hint(key: str) -> str:
+    """What may be shown of a key after it was issued."""
+    return f"{key[:8]}…{key[-4:]}"
+
+
+def _checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(6):
+        number, remainder = divmod(number, 62)
+        digits = BASE62[remainder] + digits
+    return digits
+
+
+def new_account_id(merchant_id: int) -> str:
+    return f"acc{random_text(BASE32, 16)}_{merchant_id}"
+
+
+def parse_account_id(text: str) -> tuple[int, str | None] | None:
+    """The merchant number and, unless the legacy bare number was given, the full id. None: no account id."""
+    match = _ACCOUNT.fullmatch(text)
+    if match is None:
+        return None
+    return int(match[2]), text if match[1] else None
+
+
+def new_webhook_secret() -> str:
+    return "whsec_" + random_text(BASE62, 32)
+
+
+def new_request_id() -> str:
+    return "req_" + secrets.token_hex(12)
+
+
+def new_event_id() -> str:
+    return "evt_" + random_text(BASE62, 24)

@@ -1,0 +1,1 @@
+"""The edge to PostgreSQL: connections and transactions, migrations, listings, group commit, the embedded server."""

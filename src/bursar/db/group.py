@@ -1,0 +1,55 @@
+"""Group commit: work that arrives while a transaction is being committed goes together in the next one.
+
+There is no timer. The first item goes at once; what waits meanwhile is one batch. A batch of one is the ordinary case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class GroupCommit(Generic[T, R]):
+    """Hands batches of items to `flush`, which returns one result or exception per item, in order."""
+
+    def __init__(
+        self,
+        flush: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]],
+        *,
+        lanes: int = 2,
+        largest: int = 64,
+    ) -> None:
+        self._flush = flush
+        self._lanes = lanes
+        self._largest = largest
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def submit(self, item: T) -> R:
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if len(self._running) < self._lanes:
+            lane = asyncio.create_task(self._drain())
+            self._running.add(lane)
+            lane.add_done_callback(self._running.discard)
+        return await future
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(self._largest, len(self._waiting)))]
+            try:
+                results: Sequence[R | Exception] = await self._flush([item for item, _ in batch])
+            except Exception as error:  # whoever waits is told
+                results = [error] * len(batch)
+            for (_, future), result in zip(batch, results, strict=True):
+                if future.done():
+                    continue  # its caller went away
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)

@@ -1,0 +1,87 @@
+"""The outbox: an event and its frozen body are written in the transaction of the change they tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from bursar.core.ids import new_event_id
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class _Executes(Protocol):
+    async def execute(self, query: str, *args: Any) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    account_id: int
+    event_id: str
+    type: str
+    platform_id: int | None
+    body: bytes
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The request that made something happen."""
+
+    request_id: str
+    idempotency_key: str | None
+    livemode: bool
+
+
+def new_event(
+    type_: str,
+    data: Mapping[str, Any],
+    *,
+    account: tuple[int, str],
+    platform: tuple[int, str] | None,
+    now: datetime,
+    cause: Cause,
+    previous: Mapping[str, Any] | None = None,
+) -> Event:
+    """An event with its body as every delivery will send it. `account` and `platform` are (number, public id)."""
+    event_id = new_event_id()
+    body = _encode(
+        {
+            "id": event_id,
+            "type": type_,
+            "created_at": now,
+            "account_id": account[1],
+            "platform_id": platform[1] if platform else None,
+            "livemode": cause.livemode,
+            "api_version": "v2",
+            "data": data,
+            "previous": previous or {},
+            "request": {"id": cause.request_id, "idempotency_key": cause.idempotency_key},
+        }
+    )
+    return Event(account[0], event_id, type_, platform[0] if platform else None, body, now)
+
+
+async def write(db: _Executes, events: Sequence[Event]) -> None:
+    if not events:
+        return
+    await db.execute(
+        """
+        -- The events of one transaction, in the order they happened.
+        INSERT INTO event (account_id, id, event_id, type, platform_id, body, created_at)
+        SELECT account_id, nextval('event_id'), event_id, type, platform_id, body, created_at
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::timestamptz[])
+             WITH ORDINALITY AS e (account_id, event_id, type, platform_id, body, created_at, n)
+        ORDER BY n
+        """,
+        [event.account_id for event in events],
+        [event.event_id for event in events],
+        [event.type for event in events],
+        [event.platform_id for event in events],
+        [event.body for event in events],
+        [event.created_at for event in events],
+    )

@@ -1,0 +1,94 @@
+"""From declared routes to a Falcon application: routing, and the envelope for whatever no route answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import falcon
+import falcon.asgi
+import structlog
+
+from bursar.core import ids
+from bursar.core.errors import (
+    ApiError,
+    BadRequest,
+    EndpointNotFound,
+    InternalError,
+    MethodNotAllowed,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+    UriTooLong,
+)
+from bursar.http.exchange import failed
+from bursar.http.pipeline import Pipeline
+from bursar.http.routes import Route
+
+log = structlog.get_logger()
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    404: EndpointNotFound,
+    405: MethodNotAllowed,
+    413: PayloadTooLarge,
+    414: UriTooLong,
+    415: UnsupportedMediaType,
+}
+
+
+def prefixes(route: Route) -> tuple[tuple[str, bool], ...]:
+    """Where a route is reached: (prefix, is a dry run)."""
+    if route.family.name == "operator":
+        return (("/ops/v1", False),)
+    return (("/v2", False), ("/sandbox/v2", True))
+
+
+def add_routes(app: falcon.asgi.App, pipeline: Pipeline, routes: Iterable[Route]) -> None:
+    places: dict[str, dict[str, Any]] = defaultdict(dict)
+    for route in routes:
+        for prefix, dry in prefixes(route):
+            responders = places[prefix + route.path]
+            name = f"on_{route.method.lower()}"
+            assert name not in responders, f"{route.method} {route.path} is declared twice"
+            responders[name] = _responder(pipeline, route, dry=dry)
+            if route.method == "GET":
+                responders["on_head"] = responders[name]
+    for path, responders in places.items():
+        app.add_route(path, type("Resource", (), {name: staticmethod(call) for name, call in responders.items()})())
+
+
+def _responder(pipeline: Pipeline, route: Route, *, dry: bool) -> Any:
+    async def respond(request: falcon.asgi.Request, response: falcon.asgi.Response, **path: str) -> None:
+        await pipeline.respond(route, request, response, path, dry=dry)
+
+    return respond
+
+
+def add_error_envelopes(app: falcon.asgi.App) -> None:
+    async def declared(
+        _: falcon.asgi.Request, response: falcon.asgi.Response | None, error: falcon.HTTPError, __: dict[str, Any]
+    ) -> None:
+        kind = _BY_STATUS.get(error.status_code, BadRequest if error.status_code < 500 else InternalError)
+        _fill(response, kind())
+        if response is not None and error.headers:
+            response.set_headers(error.headers)
+
+    async def unexpected(
+        _: falcon.asgi.Request, response: falcon.asgi.Response | None, error: Exception, __: dict[str, Any]
+    ) -> None:
+        request_id = ids.new_request_id()
+        log.error("request.failed", request_id=request_id, exc_info=error)
+        _fill(response, InternalError(details={"request_id": request_id}))
+
+    app.add_error_handler(Exception, unexpected)
+    app.add_error_handler(falcon.HTTPError, declared)
+
+
+def _fill(response: falcon.asgi.Response | None, error: ApiError) -> None:
+    if response is None:
+        return
+    reply = failed(error)
+    response.status = reply.status
+    response.data = reply.body
+    response.content_type = "application/json"
+    response.set_headers({"Service-Version": "2", "Service-Request-Id": ids.new_request_id()})

@@ -1,0 +1,185 @@
+"""Batched writes: one transaction for all requests of a route that wait together.
+
+A bad row never fails its neighbours: when the shared transaction fails, each row is run again alone, and the row's key
+settles whether the first try was committed after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from bursar.core.errors import ApiError, DuplicateRequest
+from bursar.db.clock import instance_now
+from bursar.db.group import GroupCommit
+from bursar.db.pool import LOST, Busy, Connection, persist
+from bursar.events import outbox
+from bursar.http import idempotency, metrics
+from bursar.http.context import Ctx
+from bursar.http.envelope import Answer
+from bursar.http.exchange import Exchange
+from bursar.http.idempotency import Claim, Held, Stored, answer_held
+from bursar.http.routes import Batched, Prepared
+
+
+class Batches:
+    """One group commit per batched route of this process."""
+
+    def __init__(self, *, together: bool) -> None:
+        self._together = together
+        self._groups: dict[str, GroupCommit[tuple[Exchange, Any], Stored]] = {}
+
+    async def run(self, exchange: Exchange, handler: Batched) -> Stored:
+        body = await _body_unless_held(exchange)
+        if isinstance(body, Stored):
+            return body
+        if not self._together:
+            return await persist(lambda: _alone(handler, exchange, body))
+        group = self._groups.get(exchange.route.name)
+        if group is None:
+            group = GroupCommit(lambda items: _flush(handler, items))
+            self._groups[exchange.route.name] = group
+        return await group.submit((exchange, body))
+
+
+async def _body_unless_held(exchange: Exchange) -> Any:
+    """A used key is answered before its body is judged, so a bad body is looked at only when the key is new."""
+    try:
+        return exchange.admitted_body()
+    except ApiError:
+        async with exchange.instance.db.acquire() as db:
+            assert exchange.claim is not None
+            held = await idempotency.find(db, exchange.claim)
+            if held is None:
+                raise
+            return answer_held(held, exchange.claim, await instance_now(db), exchange.secret)
+
+
+async def _flush(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> Sequence[Stored | Exception]:
+    metrics.batch_rows.observe(len(items))
+    try:
+        return await _together(handler, items)
+    except (asyncpg.PostgresError, Busy, *LOST):
+        results: list[Stored | Exception] = []
+        for exchange, body in items:
+            try:
+                results.append(await persist(lambda one=(exchange, body): _alone(handler, *one)))  # type: ignore[misc]
+            except Exception as error:  # each request gets its own answer
+                results.append(error)
+        return results
+
+
+async def _alone(handler: Batched, exchange: Exchange, body: Any) -> Stored:
+    [result] = await _together(handler, [(exchange, body)])
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+async def _together(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> list[Stored | Exception]:
+    instance = items[0][0].instance
+    async with instance.db.acquire() as db:
+        batch = _Batch(handler, items)
+        await batch.draw(db)
+        async with db.transaction():
+            await batch.write(db)
+        await batch.answer_held(db)
+    for position in batch.written:
+        instance.after_commit(batch.contexts[position])
+    return [result for result in batch.results if result is not None]
+
+
+class _Batch:
+    """The rows of one shared transaction, by position."""
+
+    def __init__(self, handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> None:
+        self.handler = handler
+        self.items = items
+        self.contexts: list[Ctx] = []
+        self.prepared: dict[int, Prepared] = {}
+        self.replies: dict[int, Stored] = {}
+        self.held: list[int] = []
+        self.written: list[int] = []
+        self.results: list[Stored | Exception | None] = [None] * len(items)
+
+    def claim(self, position: int) -> Claim:
+        claim = self.items[position][0].claim
+        assert claim is not None
+        return claim
+
+    async def draw(self, db: Connection) -> None:
+        """Ids and the time come first, so that the reply's bytes are known when its row is written."""
+        row = await db.fetchrow(
+            """
+            SELECT instance_now() AS now, ARRAY(SELECT nextval($1::text::regclass) FROM generate_series(1, $2)) AS ids
+            """,
+            self.handler.sequence,
+            len(self.items),
+        )
+        assert row is not None
+        for position, (exchange, body) in enumerate(self.items):
+            ctx = exchange.ctx(db, row["now"])
+            ctx.id = row["ids"][position]
+            self.contexts.append(ctx)
+            try:
+                prepared = self.handler.prepare(ctx, body)
+            except ApiError as error:
+                self.results[position] = error
+                continue
+            self.prepared[position] = prepared
+            self.replies[position] = exchange.rendered(prepared.answer, ctx)
+
+    async def write(self, db: Connection) -> None:
+        positions = list(self.prepared)
+        if not positions:
+            return
+        free = await idempotency.claim_many(
+            db,
+            [self.claim(position) for position in positions],
+            [self.replies[position] for position in positions],
+            self.contexts[0].now,
+        )
+        fresh = [position for index, position in enumerate(positions) if index in free]
+        self.held = [position for index, position in enumerate(positions) if index not in free]
+        if not fresh:
+            return
+        outcomes = await self.handler.apply(db, [self.prepared[position].row for position in fresh])
+        refused: list[Claim] = []
+        for position, outcome in zip(fresh, outcomes, strict=True):
+            await self._settle(db, position, outcome, refused)
+        if refused:
+            await idempotency.release_many(db, refused)
+        await outbox.write(db, [event for position in self.written for event in self.contexts[position].events])
+
+    async def _settle(
+        self, db: Connection, position: int, outcome: Answer | ApiError | None, refused: list[Claim]
+    ) -> None:
+        if isinstance(outcome, ApiError):
+            refused.append(self.claim(position))
+            self.results[position] = outcome
+            return
+        if outcome is None:
+            self.results[position] = self.replies[position]
+            self.written.append(position)
+            return
+        reply = self.items[position][0].rendered(outcome, self.contexts[position])
+        await idempotency.replace(db, self.claim(position), reply)
+        self.results[position] = reply
+
+    async def answer_held(self, db: Connection) -> None:
+        for position in self.held:
+            exchange = self.items[position][0]
+            claim = self.claim(position)
+            held = await idempotency.find(db, claim)
+            try:
+                self.results[position] = _held_reply(held, claim, exchange, self.contexts[position])
+            except ApiError as error:
+                self.results[position] = error
+
+
+def _held_reply(held: Held | None, claim: Claim, exchange: Exchange, ctx: Ctx) -> Stored:
+    if held is None:
+        raise DuplicateRequest
+    return answer_held(held, claim, ctx.now, exchange.secret)

@@ -1,0 +1,101 @@
+"""One request on its way through the pipeline: what was sent, and what is known of it so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bursar.core.errors import ApiError
+from bursar.db.pool import Connection, Database
+from bursar.http import body as bodies
+from bursar.http import envelope
+from bursar.http.body import Parts
+from bursar.http.caller import admit
+from bursar.http.context import Account, Caller, Ctx
+from bursar.http.idempotency import Claim, Stored
+from bursar.http.instance import Instance
+from bursar.http.routes import Route
+
+
+@dataclass(slots=True)
+class Exchange:
+    instance: Instance
+    route: Route
+    request_id: str
+    method: str
+    target_path: str  # exactly as sent, without the query
+    path: Mapping[str, str]
+    sandbox: bool
+    started: float = field(default_factory=time.perf_counter)
+    address: str = ""
+    raw: bytes = b""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    parts: Parts | None = None
+    key: str = ""
+    claim: Claim | None = None
+    caller: Caller | None = None
+    account: Account | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def ctx(self, db: Connection | Database, now: datetime | None = None) -> Ctx:
+        assert self.account is not None
+        return Ctx(
+            account=self.account,
+            caller=self.caller,
+            db=db,
+            dated=now,
+            request_id=self.request_id,
+            vault=self.instance.vault,
+            settings=self.instance.settings,
+            path=self.path,
+            idempotency_key=self.key or None,
+            address=self.address,
+            sandbox=self.sandbox,
+            livemode=not self.instance.settings.is_test,
+        )
+
+    @property
+    def secret(self) -> str:
+        """The key that was presented."""
+        assert self.caller is not None
+        return self.caller.secret
+
+    def admitted_body(self) -> Any:
+        """The validated body, once the account's state allows this kind of write."""
+        assert self.account is not None
+        admit(self.account, self.route.gate)
+        return self.validated_body()
+
+    def validated_body(self) -> Any:
+        if self.route.body is None:
+            return None
+        values = {**self.values, **self.parts.files} if self.parts else self.values
+        return bodies.validate(self.route.body, values, refuses_unknown=self.refuses_unknown)
+
+    def validated_query(self) -> Any:
+        if self.route.query is None:
+            return None
+        return bodies.validate(self.route.query, self.query, refuses_unknown=self.refuses_unknown)
+
+    @property
+    def refuses_unknown(self) -> bool:
+        """The bound families have a code of their own for unknown fields; the operator API says validation_error."""
+        return self.route.family.unknown_fields == "refuse" and self.route.family.message is not None
+
+    def rendered(self, result: Any, ctx: Ctx) -> Stored:
+        """The reply for what a handler returned: a value, an `Answer` with its own status, or a declared error."""
+        if isinstance(result, ApiError):
+            return failed(result)
+        status, headers = self.route.status, {}
+        if isinstance(result, envelope.Answer):
+            status, headers, result = result.status or status, result.headers, result.data
+        meta = {"sandbox": True, "effects": ctx.effects} if self.sandbox else None
+        return Stored(status, envelope.success(result, self.route.wrap, meta), headers)
+
+
+def failed(error: ApiError) -> Stored:
+    return Stored(error.status, envelope.failure(error), error.headers)

@@ -1,0 +1,367 @@
+"""The one path that every request takes, in this order:
+
+    size and type → address limit → authenticate → decode → account scope → client and public key → rate limit
+      → signature → idempotency key → validate → handler, in one transaction with its events and stored reply → reply
+
+Nothing of a body is looked at before its sender is known.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import asyncpg
+import falcon
+import falcon.asgi
+import structlog
+
+from bursar.core import ids
+from bursar.core.clock import real_now, unix_now
+from bursar.core.crypto import same
+from bursar.core.errors import (
+    AccountKeyMismatch,
+    ApiError,
+    BadRequest,
+    ConnectNotEnabled,
+    Forbidden,
+    HttpsRequired,
+    InternalError,
+    InvalidAccountId,
+    InvalidCredentials,
+    LiveOnly,
+    RateLimited,
+    ServiceUnavailable,
+    UnsupportedMediaType,
+    UriTooLong,
+)
+from bursar.db.clock import instance_now
+from bursar.db.pool import LOST, Busy
+from bursar.http import audit, body, idempotency, limits, metrics, sandbox, signing, writes
+from bursar.http.batched import Batches
+from bursar.http.caller import bearer, match_keys, require_scope
+from bursar.http.context import Account, Caller
+from bursar.http.exchange import Exchange, failed
+from bursar.http.idempotency import Held, Stored, answer_held
+from bursar.http.instance import Instance
+from bursar.http.routes import Batched, Local, Processor, Read, Route
+
+log = structlog.get_logger()
+
+V2_SINCE = 1735689600  # when the aliases were superseded: the first day of v2
+NOBODY = Account(
+    account_id=0, public_id="operator", kind="operator", platform_id=None, platform_public_id=None, status="active",
+    kyc_status="verified", connect_status="active", connect_enabled=False, partner_enabled=False,
+    payments_paused=False, payouts_paused=False, fee_payer="connected_account", currency="GBP", country_code="GB",
+    business_company_name="Operator", public_key="", client_key="", merchant_pricing={}, application_fee_defaults={},
+    capabilities={},
+)  # fmt: skip
+
+
+class Pipeline:
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self._batches = Batches(together=instance.settings.group_commit)
+        self._seconds: dict[str, Any] = {}
+        self._counts: dict[tuple[str, int], Any] = {}
+
+    async def respond(
+        self, route: Route, request: falcon.asgi.Request, response: falcon.asgi.Response, path: dict[str, str],
+        *, dry: bool,
+    ) -> None:  # fmt: skip
+        """Answers one request; whatever happens, in the specified envelope."""
+        exchange = Exchange(
+            instance=self.instance,
+            route=route,
+            request_id=ids.new_request_id(),
+            method="GET" if request.method == "HEAD" else request.method,
+            target_path=request.scope.get("raw_path", request.path.encode()).decode("latin-1"),
+            path=path,
+            sandbox=dry,
+        )
+        reply = await self._safely(exchange, request)
+        self._send(exchange, reply, request, response)
+
+    async def _safely(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:
+        try:
+            return await self._run(exchange, request)
+        except ApiError as error:
+            reply = failed(error)
+        except (Busy, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, *LOST) as error:
+            log.warning("request.unavailable", request_id=exchange.request_id, error=type(error).__name__)
+            reply = failed(ServiceUnavailable(headers={"Retry-After": "1"}))
+        except Exception:
+            log.exception("request.failed", request_id=exchange.request_id, route=exchange.route.name)
+            reply = failed(InternalError(details={"request_id": exchange.request_id}))
+        await self._audit_failure(exchange, reply.status)
+        return reply
+
+    async def _run(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:
+        route, family = exchange.route, exchange.route.family
+        self._locate(exchange, request)
+        if exchange.sandbox and family.live_only:
+            raise LiveOnly
+        exchange.raw = await body.read(request, family.upload_limit if route.uploads else family.body_limit)
+        if family.address_per_minute:
+            exchange.headers |= await limits.count_minute(
+                self.instance.db, f"{family.name}:address", exchange.address, family.address_per_minute
+            )
+        exchange.caller = await self._authenticate(exchange, request)
+        _decode(exchange, request)
+        exchange.account = await self._scope(exchange, request)
+        await self._limit(exchange)
+        if not route.writes:
+            return await self._read(exchange)
+        self._check_signature(exchange, request)
+        return await self._write(exchange, request)
+
+    # Who and where ---------------------------------------------------------------------------------------------
+
+    def _locate(self, exchange: Exchange, request: falcon.asgi.Request) -> None:
+        settings, family = self.instance.settings, exchange.route.family
+        query = request.query_string
+        if len(exchange.target_path) + len(query) + 1 > family.uri_limit:
+            raise UriTooLong
+        peer = (request.scope.get("client") or ("", 0))[0]
+        exchange.address = peer
+        scheme = request.scheme
+        if settings.trusted_proxies and limits.is_trusted(peer, settings.trusted_proxies):
+            exchange.address = limits.client_address(
+                peer, request.get_header("X-Forwarded-For"), settings.trusted_proxies
+            )
+            scheme = (request.get_header("X-Forwarded-Proto") or scheme).lower()
+        if family.https_status and scheme != "https" and not limits.is_loopback(exchange.address):
+            raise HttpsRequired(status=family.https_status)
+
+    async def _authenticate(self, exchange: Exchange, request: falcon.asgi.Request) -> Caller:
+        throttle = self.instance.throttles.failed_authentication
+        if throttle:
+            throttle.check(exchange.address)
+        authorization = request.get_header("Authorization")
+        try:
+            if exchange.route.family.name == "operator":
+                return self._operator(bearer(authorization))
+            caller = await self.instance.callers.authenticate(authorization)
+            if not exchange.sandbox:
+                sandbox.refuse_test_key(caller)
+        except RateLimited:
+            raise
+        except ApiError:
+            if throttle:
+                throttle.take(exchange.address)
+            raise
+        if caller.kind == "test":
+            return await sandbox.stand_in(self.instance.callers, caller)
+        return caller
+
+    def _operator(self, secret: str) -> Caller:
+        expected = self.instance.operator_hash
+        if not expected or not same(self.instance.vault.lookup(secret), expected):
+            raise InvalidCredentials
+        return Caller(0, "operator", frozenset(), NOBODY, secret)
+
+    async def _scope(self, exchange: Exchange, request: falcon.asgi.Request) -> Account:
+        caller, route = exchange.caller, exchange.route
+        assert caller is not None
+        if caller.kind == "operator":
+            return NOBODY
+        account = caller.owner
+        if (named := _named_account(exchange, request)) is not None:
+            account = await self.instance.callers.target(caller, named)
+            if named.isdigit():
+                exchange.headers["Deprecation"] = f"@{V2_SINCE}"
+        match_keys(
+            caller, account, request.get_header("X-Service-Client-Key"), request.get_header("X-Service-Public-Key")
+        )
+        require_scope(caller, route.scope)
+        if route.platform_only and caller.owner.kind != "platform":
+            raise Forbidden("Only platforms may use this endpoint.")
+        if route.platform_only and not caller.owner.connect_enabled:
+            raise ConnectNotEnabled
+        return account
+
+    async def _limit(self, exchange: Exchange) -> None:
+        caller, account, route = exchange.caller, exchange.account, exchange.route
+        assert caller is not None
+        assert account is not None
+        if caller.kind == "operator":
+            return
+        throttles = self.instance.throttles
+        throttle = throttles.sandbox if exchange.sandbox else throttles.writes if route.writes else throttles.reads
+        owner_id, target_id = caller.owner.account_id, account.account_id
+        if throttle:
+            exchange.headers |= throttle.take(f"{owner_id}:{target_id}")
+        exchange.headers |= await limits.count_family(
+            self.instance.db, route.family, owner_id, target_id, write=route.writes
+        )
+
+    # What is asked ---------------------------------------------------------------------------------------------
+
+    def _check_signature(self, exchange: Exchange, request: falcon.asgi.Request) -> None:
+        family = exchange.route.family
+        exchange.key = request.get_header("Idempotency-Key") or ""
+        if family.message is None:
+            return
+        signed = signing.Signed(
+            timestamp=request.get_header("X-Service-Timestamp") or "",
+            method=exchange.method,
+            path=exchange.target_path,
+            key=exchange.key,
+            account=request.get_header("Service-Account") or "",
+            body=exchange.raw,
+        )
+        signature = request.get_header("X-Service-Signature") or ""
+        signing.verify(signed, family.message, signature, exchange.secret, unix_now(), strict=family.strict_headers)
+
+    async def _read(self, exchange: Exchange) -> Stored:
+        if exchange.sandbox:
+            return await sandbox.run(exchange)
+        handler = exchange.route.handler
+        assert isinstance(handler, Read)
+        ctx = exchange.ctx(self.instance.db)
+        reply = exchange.rendered(await handler.handle(ctx, exchange.validated_query()), ctx)
+        if exchange.caller is not None and exchange.caller.kind == "operator":
+            async with self.instance.db.acquire() as db:
+                ctx.dated = await instance_now(db)
+                await audit.record(exchange, ctx, db, reply.status)
+        return reply
+
+    async def _write(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:
+        family, caller, account = exchange.route.family, exchange.caller, exchange.account
+        assert caller is not None
+        assert account is not None
+        if exchange.key or family.key_required:
+            idempotency.check_key(family, exchange.key)
+        if not family.query_on_writes and request.query_string:
+            raise BadRequest("Writes here take no query parameters.")
+        if exchange.sandbox:
+            return await sandbox.run(exchange)
+        if not exchange.key:
+            return await self._handle(exchange)
+        claim = exchange.claim = idempotency.new_claim(
+            family,
+            caller.owner.account_id,
+            account.account_id,
+            exchange.method,
+            exchange.target_path,
+            exchange.key,
+            exchange.parts.digest if exchange.parts else exchange.raw,
+            exchange.route.keep,
+        )
+        held = await self.instance.in_flight.enter(claim)
+        if held is not None:
+            return answer_held(held, claim, held.since, exchange.secret)
+        remembered: Held | None = None
+        try:
+            reply = await self._handle(exchange)
+            if not exchange.route.shows_secret:
+                remembered = Held(claim.fingerprint, reply, sealed=False, since=real_now())
+            return reply
+        finally:
+            self.instance.in_flight.leave(claim, remembered)
+
+    async def _handle(self, exchange: Exchange) -> Stored:
+        handler = exchange.route.handler
+        if isinstance(handler, Local):
+            return await writes.run_local(exchange, handler)
+        if isinstance(handler, Batched):
+            return await self._batches.run(exchange, handler)
+        assert isinstance(handler, Processor)
+        return await writes.run_processor(exchange, handler)
+
+    # What is answered ------------------------------------------------------------------------------------------
+
+    def _send(
+        self, exchange: Exchange, reply: Stored, request: falcon.asgi.Request, response: falcon.asgi.Response
+    ) -> None:
+        route = exchange.route
+        response.status = reply.status
+        response.data = reply.body
+        headers = {
+            "Content-Type": "application/json",
+            "Cache-Control": "no-store",
+            "Service-Version": "2",
+            "Service-Request-Id": exchange.request_id,
+            **exchange.headers,
+            **reply.headers,
+        }
+        if exchange.sandbox:
+            headers["Service-Sandbox"] = "true"
+        if reply.replayed:
+            headers["Idempotency-Replayed"] = "true"
+            metrics.replays_total.labels(route.family.name).inc()
+        if route.successor:
+            prefix = "/sandbox/v2" if exchange.sandbox else "/v2"
+            headers["Deprecation"] = f"@{V2_SINCE}"
+            headers["Link"] = f'<{prefix}{route.successor}>; rel="successor-version"'
+        response.set_headers(headers)
+        self._observe(exchange, reply.status)
+
+    def _observe(self, exchange: Exchange, status: int) -> None:
+        name = exchange.route.name
+        seconds = self._seconds.get(name)
+        if seconds is None:
+            seconds = self._seconds[name] = metrics.request_seconds.labels(name)
+        count = self._counts.get((name, status))
+        if count is None:
+            count = self._counts[name, status] = metrics.requests_total.labels(name, str(status))
+        seconds.observe(time.perf_counter() - exchange.started)
+        count.inc()
+        owner = exchange.caller.owner.public_id if exchange.caller else ""
+        self.instance.access_log.write(
+            exchange.request_id, exchange.method, exchange.route.path, status, exchange.started, owner
+        )
+
+    async def _audit_failure(self, exchange: Exchange, status: int) -> None:
+        """An operator's call that failed is on record, too."""
+        if exchange.caller is None or exchange.caller.kind != "operator":
+            return
+        try:
+            async with self.instance.db.acquire() as db:
+                await audit.record(exchange, exchange.ctx(db, await instance_now(db)), db, status)
+        except (Busy, asyncpg.PostgresError, *LOST):
+            log.warning("audit.lost", request_id=exchange.request_id, action=exchange.route.name, status=status)
+
+
+def _decode(exchange: Exchange, request: falcon.asgi.Request) -> None:
+    """Parses what was sent, and refuses card data wherever it hides."""
+    route, family = exchange.route, exchange.route.family
+    exchange.query = body.decode_query(request.query_string)
+    if not route.writes:
+        return
+    content_type = (request.content_type or "").partition(";")[0].strip().lower()
+    if not exchange.raw:
+        if family.message is not None and not family.query_on_writes:
+            raise BadRequest("The body must be a JSON object.")
+    elif content_type == "application/json":
+        exchange.values = body.decode_json(exchange.raw, family.depth_limit)
+    elif content_type == "multipart/form-data" and route.uploads:
+        exchange.parts = body.decode_multipart(exchange.raw, request.content_type or "")
+        exchange.values = exchange.parts.fields
+    else:
+        raise UnsupportedMediaType
+    if exchange.values and not route.takes_cards:
+        body.refuse_card_data(exchange.values, exchange.raw)
+
+
+def _named_account(exchange: Exchange, request: falcon.asgi.Request) -> str | None:
+    """The account that the header or, where the family allows it, the body or query names."""
+    family = exchange.route.family
+    header = request.get_header("Service-Account")
+    if header is not None and not family.account_header:
+        raise BadRequest("Service-Account is not accepted here.")
+    if not family.account_field:
+        return header
+    field = exchange.values.get("account_id", exchange.query.get("account_id"))
+    if field is None:
+        return header
+    if isinstance(field, bool) or not isinstance(field, str | int):
+        raise InvalidAccountId
+    named = str(field)
+    if header is not None and header != named:
+        one, other = ids.parse_account_id(header), ids.parse_account_id(named)
+        if one is None or other is None:
+            raise InvalidAccountId
+        if one[0] != other[0] or (one[1] and other[1]):
+            raise AccountKeyMismatch(details={"header": "Service-Account", "field": "account_id"})
+    return header or named

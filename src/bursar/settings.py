@@ -1,0 +1,119 @@
+"""Every setting, typed, with its default and a sentence on what it does.
+
+A setting `name` is read from the environment variable `BURSAR_NAME`; `bursar settings` lists them all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+
+PREFIX = "BURSAR_"
+
+
+class SettingsError(ValueError):
+    """A setting is missing or wrong; the message is one line that names it."""
+
+
+def _words(value: Any) -> Any:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _networks(value: Any) -> Any:
+    return tuple(ip_network(part, strict=False) for part in _words(value)) if isinstance(value, str) else value
+
+
+def _hex(value: Any) -> Any:
+    return bytes.fromhex(value) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
+HexBytes = Annotated[bytes, BeforeValidator(_hex), Field(repr=False)]
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    env: Literal["live", "test"] = Field(
+        "live",
+        description="`test` adds the processor simulator, the movable clock and the operator API's simulator.",
+    )
+    host: str = Field("127.0.0.1", description="Address the service listens on.")
+    port: int = Field(8484, ge=0, le=65535, description="Port the service listens on.")
+    base_url: str = Field("", description="Public address of the service; default http://host:port.")
+    public_test: bool = Field(False, description="Lets a test instance listen on an address that is not loopback.")
+    data_dir: Path = Field(Path("data"), description="Where the embedded database, its secrets and the logs live.")
+    ops_listen: str = Field("", description="host:port that serves /ops alone, instead of the main address.")
+    trusted_proxies: Networks = Field((), description="Networks whose X-Forwarded-* headers are believed.")
+
+    database_url: SecretStr = Field(
+        SecretStr(""), description="PostgreSQL for the service role bursar_app; empty: the embedded server."
+    )
+    migration_url: SecretStr = Field(
+        SecretStr(""),
+        description="The same database as its owner; used by `bursar migrate` and `bursar serve` only.",
+    )
+    pool_size: int = Field(8, ge=1, le=200, description="Database connections of one API process.")
+    pool_wait_s: float = Field(2.0, gt=0, description="Longest wait for a connection before a request gets 503.")
+    sandbox_pool_size: int = Field(2, ge=1, le=50, description="Database connections of one API process's sandbox.")
+    api_processes: int = Field(
+        max(1, (os.cpu_count() or 2) // 2),
+        ge=1,
+        le=64,
+        description="API processes that `bursar serve` starts.",
+    )
+    group_commit: bool = Field(True, description="Lets requests that wait together share a database transaction.")
+
+    operator_key: SecretStr = Field(SecretStr(""), description="Bearer key of the operator API.")
+    operator_key_hash: str = Field("", description="Keyed hash of the operator key; what API processes are given.")
+    key_pepper: HexBytes = Field(b"", description="32 bytes, hex: keys the hashes by which API keys are found.")
+    seal_public_key: HexBytes = Field(b"", description="32 bytes, hex: seals secrets for the worker.")
+    seal_private_key: HexBytes = Field(b"", description="32 bytes, hex: opens them; for worker processes only.")
+
+    currencies: Words = Field(("GBP", "EUR", "USD"), description="ISO codes that payments may use.")
+    global_limits: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="The throttles per second and per address; auto: on for live, off for test instances.",
+    )
+    reads_per_second: int = Field(200, ge=1, description="Reads per second of one caller on one account.")
+    writes_per_second: int = Field(100, ge=1, description="Writes per second of one caller on one account.")
+    sandbox_per_second: int = Field(25, ge=1, description="Sandbox requests per second of one caller.")
+    failed_auth_per_minute: int = Field(300, ge=1, description="Failed authentications a minute from one address.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: Literal["json", "console"] = Field("json", description="One JSON object a line, or text for people.")
+    access_log: bool = Field(True, description="One log line per request.")
+
+    @property
+    def is_test(self) -> bool:
+        return self.env == "test"
+
+    @property
+    def limits_on(self) -> bool:
+        return self.global_limits == "on" or (self.global_limits == "auto" and not self.is_test)
+
+    @property
+    def public_url(self) -> str:
+        return (self.base_url or f"http://{self.host}:{self.port}").rstrip("/")
+
+
+def load(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """Settings from the environment; `overrides` (command-line options) win where they are not None."""
+    environment = os.environ if environment is None else environment
+    names = {PREFIX + name.upper(): name for name in Settings.model_fields}
+    unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in names)
+    if unknown:
+        raise SettingsError(f"unknown setting {unknown[0]}; `bursar settings` lists those there are")
+    values: dict[str, Any] = {name: environment[env] for env, name in names.items() if environment.get(env)}
+    values.update({name: value for name, value in overrides.items() if value is not None})
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SettingsError(f"{PREFIX}{str(first['loc'][0]).upper()}: {first['msg']}") from None
