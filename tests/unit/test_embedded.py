@@ -63,6 +63,16 @@ def urls(server: EmbeddedServer) -> Urls:
     return server.urls()
 
 
+@pytest.fixture(scope="module")
+def shared(made: Path) -> Iterator[Urls]:
+    """For tests that leave the server and its roles as they were."""
+    directory = made.with_name("shared")
+    subprocess.run(["cp", "-a", made, directory], check=True)
+    server = EmbeddedServer(directory)
+    yield server.start()
+    server.kill()
+
+
 async def run(url: str, *statements: str) -> None:
     connection = await asyncpg.connect(url)
     try:
@@ -117,9 +127,9 @@ class TestStart:
         assert {path.stat().st_mode & 0o777 for path in secrets} == {0o600}
         assert not [secret for secret in secrets if secret.read_text() in repr(urls)]
 
-    async def test_is_durable_and_listens_on_no_port(self, urls: Urls) -> None:
+    async def test_is_durable_and_listens_on_no_port(self, shared: Urls) -> None:
         settings = ("fsync", "full_page_writes", "synchronous_commit", "listen_addresses", "TimeZone", "data_checksums")
-        shown = [await value(urls.service, f"SHOW {name}") for name in settings]
+        shown = [await value(shared.service, f"SHOW {name}") for name in settings]
         assert shown == ["on", "on", "on", "", "UTC", "on"]
 
     async def test_takes_settings_but_none_that_loses_payments(self, stopped: EmbeddedServer) -> None:
@@ -128,14 +138,15 @@ class TestStart:
         with pytest.raises(ValueError, match="fsync"):
             EmbeddedServer(stopped.data_dir, {"fsync": "off"})
 
-    async def test_refuses_a_wrong_password(self, server: EmbeddedServer, urls: Urls) -> None:
-        for url, name in ((urls.admin, "admin"), (urls.owner, "owner"), (urls.service, "service")):
-            password = (server.data_dir / "secrets" / f"postgres-{name}").read_text()
+    async def test_refuses_a_wrong_password(self, shared: Urls) -> None:
+        for url in (shared.admin, shared.owner, shared.service):
+            password = urlsplit(url).password
+            assert password
             with pytest.raises(asyncpg.InvalidPasswordError):
                 await asyncpg.connect(url.replace(password, "wrong"))
 
-    def test_urls_suit_the_tools_of_postgresql(self, urls: Urls) -> None:
-        command = [str(binaries() / "psql"), urls.owner, "-Atc", "SELECT 41 + 1"]
+    def test_urls_suit_the_tools_of_postgresql(self, shared: Urls) -> None:
+        command = [str(binaries() / "psql"), shared.owner, "-Atc", "SELECT 41 + 1"]
         assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "42\n"
 
     async def test_keeps_the_data_and_is_quick(self, server: EmbeddedServer, urls: Urls) -> None:
@@ -148,8 +159,8 @@ class TestStart:
         assert await value(urls.owner, "SELECT n FROM kept") == 7
 
     @pytest.mark.parametrize("name", ["long " * 20 + "name", "a, b", 'a b "100%" $HOME+é'])
-    async def test_works_in_a_path_too_long_or_too_odd_for_a_socket(self, directory: Path, name: str) -> None:
-        server = EmbeddedServer(directory / name)
+    async def test_works_in_a_path_too_long_or_too_odd_for_a_socket(self, stopped: EmbeddedServer, name: str) -> None:
+        server = EmbeddedServer(stopped.data_dir.rename(stopped.data_dir.with_name(name)))
         urls = server.start()
         try:
             assert await value(urls.service, "SELECT 1") == 1
@@ -272,6 +283,7 @@ class TestStartRefused:
             cwd=directory,
             stderr=subprocess.DEVNULL,
             user=owner.st_uid if os.geteuid() == 0 else None,
+            group=owner.st_gid if os.geteuid() == 0 else None,
         )
         while not stopped.is_running():
             assert foreign.poll() is None
@@ -293,13 +305,11 @@ class TestStartRefused:
 
 class TestUsers:
     @as_root
-    def test_as_root_the_server_runs_as_another_user_who_can_only_pass(self, directory: Path) -> None:
-        server = EmbeddedServer(directory)
-        server.start()
+    def test_as_root_the_server_runs_as_another_user_who_can_only_pass(self, server: EmbeddedServer) -> None:
         assert Path(f"/proc/{postmaster(server)}").stat().st_uid != 0
-        assert directory.stat().st_mode & 0o777 == 0o701
-        assert directory.parent.stat().st_mode & 0o777 == 0o701
-        owners = {path.name for path in directory.iterdir() if path.stat().st_uid != 0}
+        assert server.data_dir.stat().st_mode & 0o777 == 0o701
+        assert server.data_dir.parent.stat().st_mode & 0o777 == 0o701
+        owners = {path.name for path in server.data_dir.iterdir() if path.stat().st_uid != 0}
         assert owners == {"postgres", "run"}
 
     @as_root
@@ -324,8 +334,8 @@ class TestUsers:
 
 
 class TestRoles:
-    async def test_neither_role_is_more_than_it_must_be(self, urls: Urls) -> None:
-        connection = await asyncpg.connect(urls.admin)
+    async def test_neither_role_is_more_than_it_must_be(self, shared: Urls) -> None:
+        connection = await asyncpg.connect(shared.admin)
         rows = await connection.fetch(
             """
             SELECT rolname, rolcanlogin, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls
@@ -340,26 +350,26 @@ class TestRoles:
             ("bursar_owner", True, False, True, False, False, False),
         ]
         owner = "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'bursar'"
-        assert await value(urls.admin, owner) == "bursar_owner"
+        assert await value(shared.admin, owner) == "bursar_owner"
 
-    async def test_the_service_makes_nothing_and_waits_for_nothing_long(self, urls: Urls) -> None:
+    async def test_the_service_makes_nothing_and_waits_for_nothing_long(self, shared: Urls) -> None:
         for statement in ("CREATE TABLE mine ()", "CREATE TEMPORARY TABLE mine ()", "SET ROLE bursar_owner"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await run(urls.service, statement)
+                await run(shared.service, statement)
         limits = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
-        assert [await value(urls.service, f"SHOW {name}") for name in limits] == ["2s", "5s", "10s"]
-        assert await value(urls.owner, "SHOW statement_timeout") == "0"
+        assert [await value(shared.service, f"SHOW {name}") for name in limits] == ["2s", "5s", "10s"]
+        assert await value(shared.owner, "SHOW statement_timeout") == "0"
 
-    async def test_others_do_not_get_in(self, urls: Urls) -> None:
-        await run(urls.admin, f"CREATE ROLE stranger LOGIN PASSWORD '{scram_verifier('known')}'")
-        stranger = f"postgresql://stranger:known@/bursar?{urls.service.partition('?')[2]}"
+    async def test_others_do_not_get_in(self, shared: Urls) -> None:
+        await run(shared.admin, f"CREATE ROLE stranger LOGIN PASSWORD '{scram_verifier('known')}'")
+        stranger = f"postgresql://stranger:known@/bursar?{shared.service.partition('?')[2]}"
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied for database"):
             await asyncpg.connect(stranger)
 
     async def test_are_put_right_and_take_new_passwords(self, urls: Urls) -> None:
         await run(urls.admin, "ALTER ROLE bursar_app SUPERUSER CREATEDB")
         await ensure_roles(urls.admin, "owner's new", "it's \\ new")
-        service = urls.service.replace(urls.service.split(":")[2].split("@")[0], "it%27s%20%5C%20new")
+        service = urls.service.replace(str(urlsplit(urls.service).password), "it%27s%20%5C%20new")
         assert (
             await value(service, "SELECT rolsuper OR rolcreatedb FROM pg_roles WHERE rolname = current_user") is False
         )
@@ -380,24 +390,24 @@ class TestRoles:
 
 
 class TestDatabases:
-    async def test_the_owner_clones_and_drops_even_below_the_services_sessions(self, urls: Urls) -> None:
-        await run(urls.owner, "CREATE TABLE kept AS SELECT 7 AS n", "GRANT SELECT ON kept TO bursar_app")
+    async def test_the_owner_clones_and_drops_even_below_the_services_sessions(self, shared: Urls) -> None:
+        await run(shared.owner, "CREATE TABLE kept AS SELECT 7 AS n", "GRANT SELECT ON kept TO bursar_app")
         name = 'a "copy" % of it'
-        maintenance = with_database(urls.owner, "postgres")
+        maintenance = with_database(shared.owner, "postgres")
         await create_database(maintenance, name, template="bursar")
-        connection = await asyncpg.connect(with_database(urls.service, name))
+        connection = await asyncpg.connect(with_database(shared.service, name))
         assert await connection.fetchval("SELECT n FROM kept") == 7
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await connection.execute("CREATE TEMPORARY TABLE mine ()")
         await drop_database(maintenance, name)
         await drop_database(maintenance, name)
         with pytest.raises(asyncpg.InvalidCatalogNameError):
-            await asyncpg.connect(with_database(urls.service, name))
+            await asyncpg.connect(with_database(shared.service, name))
         connection.terminate()
 
-    async def test_the_administrator_makes_databases_of_the_owner(self, urls: Urls) -> None:
-        await create_database(urls.admin, "fresh")
-        await run(with_database(urls.owner, "fresh"), "CREATE TABLE mine ()")
+    async def test_the_administrator_makes_databases_of_the_owner(self, shared: Urls) -> None:
+        await create_database(shared.admin, "fresh")
+        await run(with_database(shared.owner, "fresh"), "CREATE TABLE mine ()")
 
     @pytest.mark.parametrize(
         ("url", "expected"),

@@ -80,6 +80,10 @@ class InvalidIdempotencyKey(ApiError, code="invalid_idempotency_key", status=422
     """The Idempotency-Key has an invalid format."""
 
 
+class InvalidCursor(ApiError, code="invalid_cursor", status=422):
+    """The cursor is not one that this list gave out."""
+
+
 class RateLimited(ApiError, code="rate_limited", status=429):
     """Too many requests. Wait before trying again."""
 

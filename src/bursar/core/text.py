@@ -273,7 +273,7 @@ def luhn_valid(digits: str) -> bool:
 def _ends_iban(before: str, digits: str) -> bool:
     """Whether the digits are the tail of a valid IBAN: one Danish IBAN in fifty would pass for a card number."""
     head = _IBAN_HEAD.search(before)
-    if head is None:
+    if head is None or not digits:
         return False
     iban = head[0].replace(" ", "") + digits
     return int("".join(str(int(char, 36)) for char in iban[4:] + iban[:4])) % 97 == 1

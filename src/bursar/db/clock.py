@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import cast
 
-from bursar.db.pool import Connection, Database
+from bursar.db.pool import Database, Queryable
 
 
-async def instance_now(db: Database | Connection) -> datetime:
+async def instance_now(db: Queryable) -> datetime:
     return cast("datetime", await db.fetchval("SELECT instance_now()"))
 
 
-async def clock_offset(db: Database | Connection) -> timedelta:
+async def clock_offset(db: Queryable) -> timedelta:
     return cast("timedelta", await db.fetchval("SELECT clock_offset FROM instance"))
 
 

@@ -66,6 +66,13 @@ _SOCKET = f".s.PGSQL.{_PORT}"
 _SOCKET_PATH_MAX = 100  # the kernel's limit is 104 or 108 bytes
 _LOG_BYTES_MAX = 16 * 1024 * 1024
 _POLL_S = 0.02
+_LOST = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what asyncpg says when the connection ends between two of its own steps
+)
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -128,10 +135,6 @@ class EmbeddedServer:
         except OSError as error:
             place = f" ({error.filename})" if error.filename else ""
             raise EmbeddedServerError(f"cannot use {self.data_dir}: {error.strerror or error}{place}") from error
-        try:
-            _run_async(ensure_roles(urls.admin, self._secret("owner"), self._secret("service"), DATABASE))
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise EmbeddedServerError(f"cannot prepare the roles in {self.data_dir}: {error}") from error
         return urls
 
     def stop(self) -> None:
@@ -175,7 +178,7 @@ class EmbeddedServer:
     def _wait_until_ready(self, urls: Urls) -> None:
         launched = False
         deadline = time.monotonic() + self._timeout_s
-        while not (self._says_ready() and _run_async(self._accepts(urls.admin))):
+        while not (self._says_ready() and self._prepare_roles(urls)):
             with self._lock() as lock:
                 if lock is not None and launched:
                     raise EmbeddedServerError(
@@ -197,10 +200,13 @@ class EmbeddedServer:
             _make_searchable(binaries(), account)
         self._check_version()
         self._rotate_log()
-        if self._exists():
-            self._clear_stale_files()
-        else:
+        if not self._exists():
             self._initialise()
+        elif sys.platform == "linux":
+            # Proved stale by the lock and by the look above. PostgreSQL would take any process of its user, even a
+            # zombie, for the server whose number these files hold.
+            (self._cluster / "postmaster.pid").unlink(missing_ok=True)
+            (self._socket_dir / f"{_SOCKET}.lock").unlink(missing_ok=True)
         if account and self._cluster.stat().st_uid != account.uid:
             _give(self._cluster, account)
         self._make_socket_dir(account)
@@ -214,15 +220,6 @@ class EmbeddedServer:
         if not (self._cluster / "PG_VERSION").exists():
             raise EmbeddedServerError(f"{self._cluster} is not empty and not a PostgreSQL data directory")
         return True
-
-    def _clear_stale_files(self) -> None:
-        """PostgreSQL takes any process of its user, even a zombie, for the server whose number these files hold.
-
-        We hold the lock and have seen that there is none; elsewhere than on Linux we have not seen it for certain.
-        """
-        if sys.platform == "linux":
-            (self._cluster / "postmaster.pid").unlink(missing_ok=True)
-            (self._socket_dir / f"{_SOCKET}.lock").unlink(missing_ok=True)
 
     def _initialise(self) -> None:
         """Make the cluster aside and rename it, so that there is never half of one under its name."""
@@ -281,15 +278,17 @@ class EmbeddedServer:
         if account:
             os.chown(self._socket_dir, account.uid, account.gid)
 
-    async def _accepts(self, url: str) -> bool:
+    def _prepare_roles(self, urls: Urls) -> bool:
+        """Whether the server took it; not while it is coming up, or going down because another process stopped it."""
         try:
-            connection = await asyncpg.connect(url, timeout=5)
+            _run_async(ensure_roles(urls.admin, self._secret("owner"), self._secret("service"), DATABASE))
         except asyncpg.InvalidAuthorizationSpecificationError:
             where = self._secrets / "postgres-admin"
             raise EmbeddedServerError(f"the password in {where} is not the server's; restore the right one") from None
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            return False  # not yet up, or already on its way down
-        await connection.close()
+        except _LOST:
+            return False
+        except asyncpg.PostgresError as error:
+            raise EmbeddedServerError(f"cannot prepare the roles in {self.data_dir}: {error}") from error
         return True
 
     # The directory and who has it

@@ -9,14 +9,18 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import asyncpg
 import msgspec
 
 from bursar.core.errors import ServiceUnavailable
 
-Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+if TYPE_CHECKING:
+    Connection: TypeAlias = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+else:
+    Connection = asyncpg.pool.PoolConnectionProxy  # generic in its stubs only
 Record = asyncpg.Record
 T = TypeVar("T")
 
@@ -44,7 +48,16 @@ LOST = (
 COLLIDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 _encode_json = msgspec.json.Encoder(decimal_format="number").encode
-_decode_json = msgspec.json.Decoder().decode
+_decode_json = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+class Queryable(Protocol):
+    """A transaction's connection in a write; in a read, the pool, where each statement stands alone."""
+
+    async def fetch(self, query: str, *args: Any) -> list[Record]: ...
+    async def fetchrow(self, query: str, *args: Any) -> Record | None: ...
+    async def fetchval(self, query: str, *args: Any) -> Any: ...
+    async def execute(self, query: str, *args: Any) -> str: ...
 
 
 class Busy(Exception):

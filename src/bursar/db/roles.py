@@ -71,7 +71,20 @@ async def create_database(url: str, name: str, template: str | None = None) -> N
 async def drop_database(url: str, name: str) -> None:
     """Drop the database if it is there, ending the sessions in it."""
     async with _connected(url) as connection:
-        await _run(connection, "DROP DATABASE IF EXISTS %I WITH (FORCE)", name)
+        try:
+            await _run(connection, "DROP DATABASE IF EXISTS %I WITH (FORCE)", name)
+        except asyncpg.InsufficientPrivilegeError:
+            # Autovacuum is in it: an owner may not force that out, though a plain DROP makes it go by itself.
+            await connection.execute(
+                """
+                SELECT pg_terminate_backend(pid, 5000)
+                FROM pg_stat_activity
+                WHERE datname = $1
+                  AND usename IS NOT NULL
+                """,
+                name,
+            )
+            await _run(connection, "DROP DATABASE IF EXISTS %I", name)
 
 
 def with_database(url: str, name: str) -> str:

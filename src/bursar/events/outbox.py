@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from bursar.core.ids import new_event_id
+from bursar.db.pool import Queryable
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-
-
-class _Executes(Protocol):
-    async def execute(self, query: str, *args: Any) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ def new_event(
     return Event(account[0], event_id, type_, platform[0] if platform else None, body, now)
 
 
-async def write(db: _Executes, events: Sequence[Event]) -> None:
+async def write(db: Queryable, events: Sequence[Event]) -> None:
     if not events:
         return
     await db.execute(

@@ -21,8 +21,8 @@ from bursar.core.errors import (
     UnsupportedMediaType,
     UriTooLong,
 )
-from bursar.http.exchange import failed
 from bursar.http.pipeline import Pipeline
+from bursar.http.reply import failed
 from bursar.http.routes import Route
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ def prefixes(route: Route) -> tuple[tuple[str, bool], ...]:
     return (("/v2", False), ("/sandbox/v2", True))
 
 
-def add_routes(app: falcon.asgi.App, pipeline: Pipeline, routes: Iterable[Route]) -> None:
+def add_routes(app: falcon.asgi.App[Any, Any], pipeline: Pipeline, routes: Iterable[Route]) -> None:
     places: dict[str, dict[str, Any]] = defaultdict(dict)
     for route in routes:
         for prefix, dry in prefixes(route):
@@ -64,7 +64,7 @@ def _responder(pipeline: Pipeline, route: Route, *, dry: bool) -> Any:
     return respond
 
 
-def add_error_envelopes(app: falcon.asgi.App) -> None:
+def add_error_envelopes(app: falcon.asgi.App[Any, Any]) -> None:
     async def declared(
         _: falcon.asgi.Request, response: falcon.asgi.Response | None, error: falcon.HTTPError, __: dict[str, Any]
     ) -> None:

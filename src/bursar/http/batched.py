@@ -21,6 +21,7 @@ from bursar.http.context import Ctx
 from bursar.http.envelope import Answer
 from bursar.http.exchange import Exchange
 from bursar.http.idempotency import Claim, Held, Stored, answer_held
+from bursar.http.reply import render
 from bursar.http.routes import Batched, Prepared
 
 
@@ -129,7 +130,7 @@ class _Batch:
                 self.results[position] = error
                 continue
             self.prepared[position] = prepared
-            self.replies[position] = exchange.rendered(prepared.answer, ctx)
+            self.replies[position] = render(exchange.route, prepared.answer, ctx)
 
     async def write(self, db: Connection) -> None:
         positions = list(self.prepared)
@@ -164,7 +165,7 @@ class _Batch:
             self.results[position] = self.replies[position]
             self.written.append(position)
             return
-        reply = self.items[position][0].rendered(outcome, self.contexts[position])
+        reply = render(self.items[position][0].route, outcome, self.contexts[position])
         await idempotency.replace(db, self.claim(position), reply)
         self.results[position] = reply
 

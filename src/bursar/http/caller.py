@@ -28,7 +28,7 @@ from bursar.core.errors import (
     PayoutsPaused,
     Unauthenticated,
 )
-from bursar.db.pool import Database, Record
+from bursar.db.pool import Database, Queryable, Record
 from bursar.http.context import Account, Caller
 
 CACHE_S = 1.0
@@ -55,7 +55,7 @@ def account_from(row: Record) -> Account:
     return Account(**dict(row))
 
 
-async def load_account(db: Database, account_id: int) -> Account | None:
+async def load_account(db: Queryable, account_id: int) -> Account | None:
     row = await db.fetchrow(_ACCOUNT, account_id)
     return account_from(row) if row else None
 

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from bursar.core.crypto import Vault
 from bursar.core.errors import ApiError, NotFound
-from bursar.db.pool import Record
+from bursar.db.pool import Queryable
 from bursar.events.outbox import Cause, Event, new_event
 from bursar.settings import Settings
 
 LARGEST_ID = 2**63 - 1
-
-
-class Queryable(Protocol):
-    """A transaction's connection in a write; in a read, the pool, where each statement stands alone."""
-
-    async def fetch(self, query: str, *args: Any) -> list[Record]: ...
-    async def fetchrow(self, query: str, *args: Any) -> Record | None: ...
-    async def fetchval(self, query: str, *args: Any) -> Any: ...
-    async def execute(self, query: str, *args: Any) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bursar.core.errors import ApiError
 from bursar.db.pool import Connection, Database
 from bursar.http import body as bodies
-from bursar.http import envelope
 from bursar.http.body import Parts
 from bursar.http.caller import admit
 from bursar.http.context import Account, Caller, Ctx
-from bursar.http.idempotency import Claim, Stored
+from bursar.http.idempotency import Claim
 from bursar.http.instance import Instance
 from bursar.http.routes import Route
 
@@ -85,17 +83,3 @@ class Exchange:
     def refuses_unknown(self) -> bool:
         """The bound families have a code of their own for unknown fields; the operator API says validation_error."""
         return self.route.family.unknown_fields == "refuse" and self.route.family.message is not None
-
-    def rendered(self, result: Any, ctx: Ctx) -> Stored:
-        """The reply for what a handler returned: a value, an `Answer` with its own status, or a declared error."""
-        if isinstance(result, ApiError):
-            return failed(result)
-        status, headers = self.route.status, {}
-        if isinstance(result, envelope.Answer):
-            status, headers, result = result.status or status, result.headers, result.data
-        meta = {"sandbox": True, "effects": ctx.effects} if self.sandbox else None
-        return Stored(status, envelope.success(result, self.route.wrap, meta), headers)
-
-
-def failed(error: ApiError) -> Stored:
-    return Stored(error.status, envelope.failure(error), error.headers)

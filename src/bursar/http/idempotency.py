@@ -199,6 +199,17 @@ async def release_many(db: Connection, wanted: Sequence[Claim]) -> None:
     )
 
 
+async def release_unanswered(db: Connection, wanted: Claim) -> None:
+    """Gives back a key that never got a reply."""
+    await db.execute(
+        """
+        DELETE FROM idempotency_key
+        WHERE account_id = $1 AND family = $2 AND scope = $3 AND key = $4 AND status IS NULL
+        """,
+        *wanted.identity,
+    )
+
+
 def answer_held(held: Held, wanted: Claim, now: datetime, secret: str) -> Stored:
     """What a second use of a key gets: the first reply again, or a conflict."""
     family = wanted.family

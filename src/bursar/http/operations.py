@@ -12,16 +12,19 @@ from bursar.http.idempotency import Claim
 
 
 async def begin(
-    db: Connection, ctx: Ctx, kind: str, intent: Mapping[str, Any], claim: Claim | None, due_at: datetime
+    db: Connection, ctx: Ctx, kind: str, intent: Mapping[str, Any], claim: Claim | None, lease_s: float
 ) -> int:
+    """The intent, due at once but leased to the caller, in real time, for as long as its call may take."""
     owner_id, family, scope, key = claim.identity if claim else (ctx.account.account_id, None, None, None)
     return cast(
         "int",
         await db.fetchval(
             """
             INSERT INTO operation
-                (account_id, id, kind, intent, owner_id, family, scope, key, request_id, due_at, created_at, updated_at)
-            VALUES ($1, nextval('operation_id'), $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
+                (account_id, id, kind, intent, owner_id, family, scope, key, request_id, due_at, lease_until,
+                 created_at, updated_at)
+            VALUES ($1, nextval('operation_id'), $2, $3, $4, $5, $6, $7, $8, $9,
+                    clock_timestamp() + $10 * interval '1 second', $9, $9)
             RETURNING id
             """,
             ctx.account.account_id,
@@ -32,8 +35,8 @@ async def begin(
             scope,
             key,
             ctx.request_id,
-            due_at,
             ctx.now,
+            lease_s,
         ),
     )
 
@@ -71,4 +74,18 @@ async def unknown(db: Connection, account_id: int, operation_id: int, now: datet
         operation_id,
         now,
         due_at,
+    )
+
+
+async def to_review(db: Connection, account_id: int, operation_id: int, now: datetime) -> None:
+    """Asking again is no longer safe; a person must find out."""
+    await db.execute(
+        """
+        UPDATE operation
+        SET state = 'review', due_at = NULL, lease_until = NULL, updated_at = $3
+        WHERE account_id = $1 AND id = $2
+        """,
+        account_id,
+        operation_id,
+        now,
     )

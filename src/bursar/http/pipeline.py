@@ -41,9 +41,10 @@ from bursar.http import audit, body, idempotency, limits, metrics, sandbox, sign
 from bursar.http.batched import Batches
 from bursar.http.caller import bearer, match_keys, require_scope
 from bursar.http.context import Account, Caller
-from bursar.http.exchange import Exchange, failed
+from bursar.http.exchange import Exchange
 from bursar.http.idempotency import Held, Stored, answer_held
 from bursar.http.instance import Instance
+from bursar.http.reply import failed, render
 from bursar.http.routes import Batched, Local, Processor, Read, Route
 
 log = structlog.get_logger()
@@ -219,7 +220,7 @@ class Pipeline:
         handler = exchange.route.handler
         assert isinstance(handler, Read)
         ctx = exchange.ctx(self.instance.db)
-        reply = exchange.rendered(await handler.handle(ctx, exchange.validated_query()), ctx)
+        reply = render(exchange.route, await handler.handle(ctx, exchange.validated_query()), ctx)
         if exchange.caller is not None and exchange.caller.kind == "operator":
             async with self.instance.db.acquire() as db:
                 ctx.dated = await instance_now(db)

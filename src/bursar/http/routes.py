@@ -14,12 +14,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from bursar.core.errors import ApiError
-from bursar.db.pool import Connection
+from bursar.db.pool import Connection, Database
 from bursar.http.caller import Gate
 from bursar.http.context import Ctx
 from bursar.http.envelope import Answer
 from bursar.http.families import LEGACY, Family
 from bursar.http.idempotency import DAY
+from bursar.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,15 @@ class Local:
     handle: Callable[[Ctx, Any], Awaitable[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a call to the outside may use; no transaction is open meanwhile."""
+
+    db: Database
+    settings: Settings
+    wake: Callable[[], None]
+
+
 class Unknown(Exception):
     """A processor's answer did not arrive: it may or may not have acted."""
 
@@ -50,10 +60,11 @@ class Processor:
 
     kind: str
     begin: Callable[[Ctx, Any], Awaitable[Mapping[str, Any]]]
-    call: Callable[[Mapping[str, Any]], Awaitable[Any]]
+    call: Callable[[Outside, Mapping[str, Any]], Awaitable[Any]]
     finish: Callable[[Ctx, Mapping[str, Any], Any], Awaitable[Any]]
     pending: Callable[[Ctx, Mapping[str, Any]], Awaitable[Any]]
-    dry_run: Callable[[Mapping[str, Any]], Awaitable[Any]]
+    dry_run: Callable[[Mapping[str, Any]], Awaitable[Any]]  # the sandbox's call
+    timeout_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from bursar.db.pool import Connection
 from bursar.events import outbox
 from bursar.http.caller import Callers
 from bursar.http.context import Caller, Ctx
-from bursar.http.exchange import Exchange, failed
+from bursar.http.exchange import Exchange
 from bursar.http.idempotency import Stored
+from bursar.http.reply import failed, render
 from bursar.http.routes import Batched, Local, Processor, Read
 
 FIXTURE_MERCHANT, FIXTURE_PLATFORM, FIXTURE_CONNECTED = 1, 2, 3
@@ -53,7 +54,7 @@ async def _dry(exchange: Exchange, ctx: Ctx, db: Connection) -> Stored:
         await outbox.write(db, ctx.events)
     except ApiError as error:
         return failed(error)
-    return exchange.rendered(result, ctx)
+    return render(exchange.route, result, ctx)
 
 
 async def _result(exchange: Exchange, ctx: Ctx, db: Connection) -> Any:

@@ -19,12 +19,12 @@ from bursar.db.pool import Connection, persist
 from bursar.events import outbox
 from bursar.http import audit, idempotency, operations
 from bursar.http.context import Ctx
-from bursar.http.exchange import Exchange, failed
+from bursar.http.exchange import Exchange
 from bursar.http.idempotency import Stored, answer_held
-from bursar.http.routes import Local, Processor, Unknown
+from bursar.http.reply import failed, render
+from bursar.http.routes import Local, Outside, Processor, Unknown
 
-CALL_TIMEOUT_S = 20.0
-CALLER_TIME = timedelta(seconds=60)  # after this the worker takes a call over
+LEASE_MARGIN_S = 10.0  # how long after its time-out a caller still holds its operation
 FIRST_LOOK = timedelta(seconds=5)
 
 
@@ -67,10 +67,10 @@ async def run_local(exchange: Exchange, handler: Local) -> Stored:
 async def _effect(exchange: Exchange, ctx: Ctx, db: Connection, handler: Local) -> Stored:
     """Runs the handler; where errors consume the key, they become the reply and only the effect is undone."""
     if not exchange.route.family.errors_consume:
-        return exchange.rendered(await handler.handle(ctx, exchange.admitted_body()), ctx)
+        return render(exchange.route, await handler.handle(ctx, exchange.admitted_body()), ctx)
     try:
         async with db.transaction():
-            return exchange.rendered(await handler.handle(ctx, exchange.admitted_body()), ctx)
+            return render(exchange.route, await handler.handle(ctx, exchange.admitted_body()), ctx)
     except ApiError as error:
         ctx.events.clear()
         return failed(error)
@@ -80,13 +80,14 @@ async def _effect(exchange: Exchange, ctx: Ctx, db: Connection, handler: Local) 
 
 
 async def run_processor(exchange: Exchange, handler: Processor) -> Stored:
+    instance = exchange.instance
     started = await persist(lambda: _begin(exchange, handler))
     if isinstance(started, Stored):
         return started
     operation_id, intent = started
     try:
-        async with asyncio.timeout(CALL_TIMEOUT_S):
-            outcome = await handler.call(intent)
+        async with asyncio.timeout(handler.timeout_s):
+            outcome = await handler.call(Outside(instance.db, instance.settings, instance.hints.wake), intent)
     except (Unknown, TimeoutError, OSError):
         return await persist(lambda: _leave_pending(exchange, handler, operation_id, intent))
     return await persist(lambda: _finish(exchange, handler, operation_id, intent, outcome))
@@ -107,7 +108,9 @@ async def _begin(exchange: Exchange, handler: Processor) -> Stored | tuple[int, 
             reply = failed(error)
             await _close(exchange, ctx, db, reply)
             return reply
-        operation_id = await operations.begin(db, ctx, handler.kind, intent, exchange.claim, ctx.now + CALLER_TIME)
+        operation_id = await operations.begin(
+            db, ctx, handler.kind, intent, exchange.claim, handler.timeout_s + LEASE_MARGIN_S
+        )
         await outbox.write(db, ctx.events)
     exchange.instance.after_commit(ctx)
     return operation_id, intent
@@ -120,7 +123,7 @@ async def _finish(
         ctx = exchange.ctx(db, await instance_now(db))
         if not await operations.take(db, ctx.account.account_id, operation_id):
             return await _as_stored(exchange, db)  # the worker was faster
-        reply = exchange.rendered(await handler.finish(ctx, intent, outcome), ctx)
+        reply = render(exchange.route, await handler.finish(ctx, intent, outcome), ctx)
         await _close_operation(exchange, ctx, db, reply)
         await operations.done(db, ctx.account.account_id, operation_id, ctx.now)
     exchange.instance.after_commit(ctx)
@@ -145,7 +148,7 @@ async def _leave_pending(
         ctx = exchange.ctx(db, await instance_now(db))
         if not await operations.take(db, ctx.account.account_id, operation_id):
             return await _as_stored(exchange, db)
-        reply = exchange.rendered(await handler.pending(ctx, intent), ctx)
+        reply = render(exchange.route, await handler.pending(ctx, intent), ctx)
         await _close(exchange, ctx, db, reply)
         await operations.unknown(db, ctx.account.account_id, operation_id, ctx.now, ctx.now + FIRST_LOOK)
     exchange.instance.after_commit(ctx)

@@ -67,7 +67,7 @@ CREATE TABLE account (
 COMMENT ON TABLE account IS 'tenant: a merchant, a platform, or a merchant connected to a platform';
 CREATE INDEX account_by_platform ON account (platform_id, account_id) WHERE platform_id IS NOT NULL;
 
-CREATE SEQUENCE api_key_id;
+CREATE SEQUENCE api_key_id START 1001;
 
 CREATE TABLE api_key (
     account_id   bigint NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE api_key (
 );
 COMMENT ON TABLE api_key IS 'tenant: secret keys, by keyed hash and sealed for the worker';
 
-CREATE SEQUENCE team_member_id;
+CREATE SEQUENCE team_member_id START 1001;
 
 CREATE TABLE team_member (
     account_id  bigint NOT NULL,
@@ -224,7 +224,7 @@ CREATE TABLE event (
 COMMENT ON TABLE event IS 'tenant: what happened, written with the change itself';
 CREATE INDEX event_to_fan_out ON event (id) WHERE NOT fanned_out;
 
-CREATE SEQUENCE webhook_id;
+CREATE SEQUENCE webhook_id START 1001;
 
 CREATE TABLE webhook (
     account_id          bigint NOT NULL,
@@ -280,6 +280,37 @@ CREATE TABLE worker_command (
 );
 COMMENT ON TABLE worker_command IS 'reference: orders to the worker, and what came of them';
 CREATE INDEX worker_command_waiting ON worker_command (id) WHERE done_at IS NULL;
+
+-- The sandbox's fixture -----------------------------------------------------------------------------------------
+-- What test keys act on: a merchant, a platform, a merchant connected to it, and a sample of every resource in every
+-- state. Their numbers are below those of real accounts and objects, and nothing done to them is kept.
+
+INSERT INTO account
+    (account_id, public_id, kind, platform_id, platform_public_id, business_company_name, email, country_code, currency,
+     status, kyc_status, connect_enabled, public_key, client_key, created_at, updated_at)
+VALUES
+    (1, 'accsandb0xmerchant0_1', 'merchant', NULL, NULL, 'Sandbox Merchant', 'merchant@sandbox.invalid', 'GB', 'GBP',
+     'active', 'verified', false, '', '', '2025-01-01T00:00:00Z', '2025-01-01T00:00:00Z'),
+    (2, 'accsandb0xp1atf0rm0_2', 'platform', NULL, NULL, 'Sandbox Platform', 'platform@sandbox.invalid', 'GB', 'GBP',
+     'active', 'verified', true, '', '', '2025-01-01T00:00:00Z', '2025-01-01T00:00:00Z'),
+    (3, 'accsandb0xc0nnected_3', 'merchant', 2, 'accsandb0xp1atf0rm0_2', 'Sandbox Connected Shop',
+     'connected@sandbox.invalid', 'GB', 'GBP', 'active', 'verified', false, '', '', '2025-01-01T00:00:00Z',
+     '2025-01-01T00:00:00Z');
+
+INSERT INTO webhook
+    (account_id, id, url, events, description, status, secret_sealed, secret_hint, created_at, updated_at)
+SELECT account_id, id, 'https://example.com/webhooks', '{*}', 'Sample', status, '', 'whsec_…', '2025-01-01T00:00:00Z',
+       '2025-01-01T00:00:00Z'
+FROM (VALUES (1, 'active'), (2, 'paused'), (3, 'disabled')) AS sample (id, status)
+CROSS JOIN (VALUES (1), (2), (3)) AS fixture (account_id);
+
+INSERT INTO api_key (account_id, id, kind, scopes, lookup, sealed, hint, created_at, expires_at, revoked_at)
+SELECT account_id, id, kind, scopes, '', '', hint, '2025-01-01T00:00:00Z', expires_at, revoked_at
+FROM (VALUES (1, 'secret', '{}'::text[], 'sk_live_…0001', NULL::timestamptz, NULL::timestamptz),
+             (2, 'secret', '{}', 'sk_live_…0002', '2125-01-01T00:00:00Z', NULL),
+             (3, 'restricted', '{payments:write}', 'rk_live_…0003', NULL, '2025-01-02T00:00:00Z'))
+     AS sample (id, kind, scopes, hint, expires_at, revoked_at)
+CROSS JOIN (VALUES (1), (2), (3)) AS fixture (account_id);
 
 -- What the service's role may do --------------------------------------------------------------------------------
 

@@ -1,0 +1,151 @@
+"""Lists that callers page, filter and sort. The only place where SQL is put together, and only from declared pieces.
+
+A page is counted within its account; a cursor reads on by id and counts nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from bursar.core.calendar import london_day_bounds
+from bursar.core.errors import InvalidCursor, ValidationFailed
+from bursar.db.pool import Queryable, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What may be asked of a list. Filters are conditions with one `{}` for their value."""
+
+    select: str  # SELECT … FROM …, without a condition
+    scope: str  # the condition that bounds it, with $1, $2, … for the values given as `scope`
+    id: str = "id"
+    sorts: Mapping[str, str] = field(default_factory=lambda: {"id": "id", "created_at": "created_at"})
+    filters: Mapping[str, str] = field(default_factory=dict)
+    search: tuple[str, ...] = ()  # columns that `q` looks into
+
+
+@dataclass(slots=True)
+class _Conditions:
+    parts: list[str]
+    values: list[Any]
+
+    def add(self, condition: str, value: Any) -> None:
+        self.values.append(value)
+        self.parts.append(condition.replace("{}", f"${len(self.values)}"))
+
+    @property
+    def sql(self) -> str:
+        return " AND ".join(self.parts)
+
+
+def _conditions(listing: Listing, scope: Sequence[Any], filters: Mapping[str, Any], q: str | None) -> _Conditions:
+    conditions = _Conditions([listing.scope], list(scope))
+    for name, value in filters.items():
+        if value is not None:
+            conditions.add(listing.filters[name], value)
+    if q:
+        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", q) + "%"
+        conditions.add("(" + " OR ".join(f"{column} ILIKE {{}}" for column in listing.search) + ")", pattern)
+    return conditions
+
+
+async def page(
+    db: Queryable,
+    listing: Listing,
+    scope: Sequence[Any],
+    *,
+    number: int,
+    size: int,
+    sort: str,
+    filters: Mapping[str, Any] | None = None,
+    q: str | None = None,
+) -> tuple[list[Record], int]:
+    """The rows of one page, and how many there are in all."""
+    conditions = _conditions(listing, scope, filters or {}, q)
+    offset = (number - 1) * size
+    rows = await db.fetch(
+        f"{listing.select} WHERE {conditions.sql} ORDER BY {_order(listing, sort)} LIMIT {size} OFFSET {offset}",
+        *conditions.values,
+    )
+    if len(rows) < size and (rows or number == 1):
+        return rows, offset + len(rows)
+    counted = listing.select[listing.select.upper().rindex("FROM") :]
+    total = await db.fetchval(f"SELECT count(*) {counted} WHERE {conditions.sql}", *conditions.values)
+    return rows, total
+
+
+def _order(listing: Listing, sort: str) -> str:
+    name = sort.removeprefix("-")
+    if name not in listing.sorts:
+        known = ", ".join(sorted(listing.sorts))
+        raise ValidationFailed(details={"sort": [f"must be one of {known}, with a leading minus to descend"]})
+    direction = "DESC" if sort.startswith("-") else "ASC"
+    column = listing.sorts[name]
+    return f"{column} {direction}" if column == listing.id else f"{column} {direction}, {listing.id} {direction}"
+
+
+async def read_on(
+    db: Queryable,
+    listing: Listing,
+    scope: Sequence[Any],
+    *,
+    after: str | None,
+    limit: int,
+    filters: Mapping[str, Any] | None = None,
+    opaque: bool = True,
+) -> tuple[list[Record], str | None]:
+    """Rows in the order of their ids after a cursor, and the cursor to read on from."""
+    conditions = _conditions(listing, scope, filters or {}, None)
+    if after is not None:
+        conditions.add(f"{listing.id} > {{}}", decode_cursor(after, opaque=opaque))
+    rows = await db.fetch(
+        f"{listing.select} WHERE {conditions.sql} ORDER BY {listing.id} LIMIT {limit + 1}", *conditions.values
+    )
+    if len(rows) <= limit:
+        return rows, None
+    rows = rows[:limit]
+    last = int(rows[-1][listing.id.rpartition(".")[2]])
+    return rows, encode_cursor(last, opaque=opaque)
+
+
+def encode_cursor(last_id: int, *, opaque: bool = True) -> str:
+    if not opaque:
+        return str(last_id)
+    return base64.urlsafe_b64encode(b"after:%d" % last_id).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, *, opaque: bool = True) -> int:
+    text = cursor
+    if opaque:
+        try:
+            text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+        except (binascii.Error, ValueError):
+            raise InvalidCursor from None
+        if not text.startswith("after:"):
+            raise InvalidCursor
+    digits = text.removeprefix("after:") if opaque else text
+    if not re.fullmatch(r"[0-9]{1,18}", digits, re.ASCII):
+        raise InvalidCursor
+    return int(digits)
+
+
+def since(value: date | datetime | None) -> datetime | None:
+    """The first moment that `from` includes: a day is a London day."""
+    if value is None or isinstance(value, datetime):
+        return value
+    return london_day_bounds(value)[0]
+
+
+def until(value: date | datetime | None) -> datetime | None:
+    """The first moment that `to` no longer includes."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value + timedelta(microseconds=1)
+    return london_day_bounds(value)[1]

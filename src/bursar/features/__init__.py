@@ -1,0 +1,1 @@
+"""One folder a noun. A feature reaches another through its `service` only."""

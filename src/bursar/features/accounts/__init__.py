@@ -1,0 +1,1 @@
+"""Merchants, platforms, and merchants connected to a platform."""

@@ -1,0 +1,1 @@
+"""Endpoints that an account registers to hear of its events."""

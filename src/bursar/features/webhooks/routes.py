@@ -1,0 +1,154 @@
+"""/webhooks: list, register, read, change, delete, rotate the secret."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal
+
+from bursar.core.errors import NotFound
+from bursar.db import listing
+from bursar.features.webhooks import queries, service
+from bursar.features.webhooks.errors import WebhookLimitReached
+from bursar.features.webhooks.schemas import (
+    Deleted,
+    NewWebhook,
+    RotateSecret,
+    Webhook,
+    WebhookChanges,
+    WebhookWithSecret,
+)
+from bursar.http.caller import Gate
+from bursar.http.context import Ctx
+from bursar.http.envelope import Page
+from bursar.http.routes import Local, Read, Route
+from bursar.http.schemas import PageQuery
+
+
+class WebhookQuery(PageQuery):
+    status: Literal["active", "paused", "disabled"] | None = None
+
+
+async def list_webhooks(ctx: Ctx, query: WebhookQuery) -> Page:
+    rows, total = await listing.page(
+        ctx.db, queries.WEBHOOKS, (ctx.account.account_id,), number=query.page, size=query.size, sort=query.sort,
+        filters={"status": query.status},
+    )  # fmt: skip
+    return Page([service.as_reply(row) for row in rows], query.page, query.size, total)
+
+
+async def create_webhook(ctx: Ctx, body: NewWebhook) -> WebhookWithSecret:
+    return await service.register(ctx, ctx.account.account_id, body.url, body.events, body.description)
+
+
+async def show_webhook(ctx: Ctx, _: None) -> Webhook:
+    row = await queries.find(ctx.db, ctx.account.account_id, ctx.path_id())
+    if row is None:
+        raise NotFound
+    return service.as_reply(row)
+
+
+async def change_webhook(ctx: Ctx, body: WebhookChanges) -> Webhook:
+    if body.url is not None:
+        service.check_url(ctx, body.url)
+    row = await queries.update(
+        ctx.db, ctx.account.account_id, ctx.path_id(), body.url, body.events, body.description, body.status, ctx.now
+    )
+    if row is None:
+        raise NotFound
+    return service.as_reply(row)
+
+
+async def delete_webhook(ctx: Ctx, _: None) -> Deleted:
+    if not await queries.delete(ctx.db, ctx.account.account_id, ctx.path_id()):
+        raise NotFound
+    return Deleted(deleted=True)
+
+
+async def rotate_secret(ctx: Ctx, body: RotateSecret) -> WebhookWithSecret:
+    grace = timedelta(seconds=body.grace_seconds)
+    return await service.rotate_secret(ctx, ctx.account.account_id, ctx.path_id(), grace)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/webhooks",
+        name="list_webhooks",
+        summary="The account's webhooks.",
+        tag="Webhooks",
+        scope="webhooks:read",
+        query=WebhookQuery,
+        reply=Webhook,
+        is_list=True,
+        handler=Read(list_webhooks),
+    ),
+    Route(
+        method="POST",
+        path="/webhooks",
+        name="create_webhook",
+        summary="Register an endpoint; its signing secret is shown this once.",
+        tag="Webhooks",
+        scope="webhooks:write",
+        gate=Gate.WRITE,
+        body=NewWebhook,
+        reply=WebhookWithSecret,
+        wrap="webhook",
+        status=201,
+        shows_secret=True,
+        errors=(WebhookLimitReached,),
+        handler=Local(create_webhook),
+    ),
+    Route(
+        method="GET",
+        path="/webhooks/{id}",
+        name="show_webhook",
+        summary="One webhook.",
+        tag="Webhooks",
+        scope="webhooks:read",
+        reply=Webhook,
+        wrap="webhook",
+        errors=(NotFound,),
+        handler=Read(show_webhook),
+    ),
+    Route(
+        method="PATCH",
+        path="/webhooks/{id}",
+        name="change_webhook",
+        summary="Change a webhook's address, events or description; pause or resume it.",
+        tag="Webhooks",
+        scope="webhooks:write",
+        gate=Gate.WRITE,
+        body=WebhookChanges,
+        reply=Webhook,
+        wrap="webhook",
+        errors=(NotFound,),
+        handler=Local(change_webhook),
+    ),
+    Route(
+        method="DELETE",
+        path="/webhooks/{id}",
+        name="delete_webhook",
+        summary="Delete a webhook.",
+        tag="Webhooks",
+        scope="webhooks:write",
+        gate=Gate.WRITE,
+        reply=Deleted,
+        errors=(NotFound,),
+        handler=Local(delete_webhook),
+    ),
+    Route(
+        method="POST",
+        path="/webhooks/{id}/rotate-secret",
+        name="rotate_webhook_secret",
+        summary="Replace the signing secret; both sign during the grace period.",
+        tag="Webhooks",
+        scope="webhooks:write",
+        gate=Gate.WRITE,
+        body=RotateSecret,
+        reply=WebhookWithSecret,
+        wrap="webhook",
+        shows_secret=True,
+        errors=(NotFound,),
+        handler=Local(rotate_secret),
+    ),
+)

@@ -1,0 +1,142 @@
+"""Finishing what a caller could not: operations whose process died, or whose processor did not answer.
+
+The processor is asked again under the same key, so asking is safe; after a day without an answer a person must look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import structlog
+
+from bursar.core.errors import ApiError
+from bursar.db.clock import instance_now
+from bursar.db.pool import Connection, Database, Record, persist
+from bursar.db.sweep import Desk, Sweep
+from bursar.events import outbox
+from bursar.http import idempotency, operations
+from bursar.http.caller import load_account
+from bursar.http.context import Ctx
+from bursar.http.families import FAMILIES, OPERATOR
+from bursar.http.idempotency import Claim, Stored
+from bursar.http.reply import render
+from bursar.http.routes import Outside, Processor, Route, Unknown
+
+log = structlog.get_logger()
+
+LOOKS = (timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=2), timedelta(minutes=10), timedelta(hours=1))
+GIVE_UP = timedelta(hours=23)
+BATCH = 20
+
+_CLAIM = """
+-- Operations that are due and that nobody holds: take the lease, in real time.
+UPDATE operation
+SET lease_until = clock_timestamp() + interval '60 seconds', attempts = attempts + 1
+WHERE (account_id, id) IN (
+    SELECT account_id, id
+    FROM operation
+    WHERE state IN ('calling', 'unknown') AND due_at <= $1
+      AND (lease_until IS NULL OR lease_until < clock_timestamp())
+    ORDER BY due_at
+    LIMIT $2
+)
+  AND state IN ('calling', 'unknown')
+  AND (lease_until IS NULL OR lease_until < clock_timestamp())
+RETURNING *
+"""
+
+
+def recovery_sweep(routes: Iterable[Route]) -> Sweep:
+    by_kind = {route.handler.kind: route for route in routes if isinstance(route.handler, Processor)}
+
+    async def run(desk: Desk, now: datetime) -> int:
+        rows = await desk.db.fetch(_CLAIM, now, BATCH)
+        for row in rows:
+            route = by_kind.get(row["kind"])
+            if route is None:
+                log.error("operation.unknown_kind", kind=row["kind"], operation_id=row["id"])
+                continue
+            await _resume(desk, route, row)
+        return len(rows)
+
+    return Sweep("operations", run, _next_due)
+
+
+async def _next_due(db: Database) -> datetime | None:
+    moment: datetime | None = await db.fetchval(
+        """
+        SELECT min(due_at) FROM operation
+        WHERE state IN ('calling', 'unknown') AND (lease_until IS NULL OR lease_until < clock_timestamp())
+        """
+    )
+    return moment
+
+
+async def _resume(desk: Desk, route: Route, row: Record) -> None:
+    handler = route.handler
+    assert isinstance(handler, Processor)
+    try:
+        async with asyncio.timeout(handler.timeout_s):
+            outcome = await handler.call(Outside(desk.db, desk.settings, desk.wake), row["intent"])
+    except (Unknown, TimeoutError, OSError):
+        await _look_later(desk, row)
+        return
+
+    async def write() -> None:
+        async with desk.db.transaction() as db:
+            if not await operations.take(db, row["account_id"], row["id"]):
+                return
+            ctx = await _context(desk, db, row)
+            reply = render(route, await handler.finish(ctx, row["intent"], outcome), ctx)
+            await outbox.write(db, ctx.events)
+            await _complete_key(db, row, route, reply)
+            await operations.done(db, row["account_id"], row["id"], ctx.now)
+        desk.wake()
+
+    try:
+        await persist(write)
+    except ApiError as error:
+        log.error("operation.not_finished", kind=row["kind"], operation_id=row["id"], code=error.code)
+
+
+async def _context(desk: Desk, db: Connection, row: Record) -> Ctx:
+    account = await load_account(db, row["account_id"])
+    assert account is not None
+    return Ctx(
+        account=account,
+        caller=None,
+        db=db,
+        dated=await instance_now(db),
+        request_id=row["request_id"],
+        vault=desk.vault,
+        settings=desk.settings,
+        idempotency_key=row["key"],
+        livemode=not desk.settings.is_test,
+    )
+
+
+async def _complete_key(db: Connection, row: Record, route: Route, reply: Stored) -> None:
+    """The caller's key gets its reply, unless it was already answered that the outcome is pending."""
+    if row["key"] is None:
+        return
+    family = FAMILIES.get(row["family"], OPERATOR)
+    claim = Claim(row["owner_id"], family, row["scope"], row["key"], b"", route.keep)
+    if reply.status >= 400 and not family.errors_consume:
+        await idempotency.release_unanswered(db, claim)
+    else:
+        await idempotency.complete(db, claim, reply)
+
+
+async def _look_later(desk: Desk, row: Record) -> None:
+    async with desk.db.transaction() as db:
+        now = await instance_now(db)
+        if not await operations.take(db, row["account_id"], row["id"]):
+            return
+        if now - row["created_at"] > GIVE_UP:
+            await operations.to_review(db, row["account_id"], row["id"], now)
+            log.error("operation.review", kind=row["kind"], operation_id=row["id"], account_id=row["account_id"])
+            return
+        wait = LOOKS[min(row["attempts"], len(LOOKS) - 1)]
+        await operations.unknown(db, row["account_id"], row["id"], now, now + wait)

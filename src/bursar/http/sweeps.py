@@ -1,0 +1,37 @@
+"""Tidying up after requests: keys past their retention, counters of past minutes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bursar.db.sweep import Desk, Sweep
+
+BATCH = 1000
+
+
+async def _expire_keys(desk: Desk, now: datetime) -> int:
+    done = await desk.db.execute(
+        """
+        -- Answered keys past their retention. One that still runs is left to whoever runs it.
+        DELETE FROM idempotency_key
+        WHERE (account_id, family, scope, key) IN (
+            SELECT account_id, family, scope, key
+            FROM idempotency_key
+            WHERE expires_at <= $1 AND status IS NOT NULL
+            LIMIT $2
+        )
+        """,
+        now,
+        BATCH,
+    )
+    return int(done.split()[1])
+
+
+async def _drop_counters(desk: Desk, _: datetime) -> int:
+    done = await desk.db.execute(
+        "DELETE FROM rate_counter WHERE window_start < clock_timestamp() - interval '10 minutes'"
+    )
+    return int(done.split()[1])
+
+
+SWEEPS = (Sweep("idempotency_keys", _expire_keys), Sweep("rate_counters", _drop_counters))
