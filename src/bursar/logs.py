@@ -19,7 +19,9 @@ _encode = msgspec.json.Encoder().encode
 def configure(settings: Settings, process: str, stream: TextIO | None = None) -> None:
     """Sets up logging for this process; `process` (api, worker, …) is part of every line."""
     output = stream or sys.stderr
-    renderer: Any = structlog.dev.ConsoleRenderer(colors=output.isatty())
+    renderer: Any = structlog.dev.ConsoleRenderer(
+        colors=output.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
     if settings.log_format == "json":
         renderer = structlog.processors.JSONRenderer(serializer=lambda event, **_: _encode(event).decode())
     structlog.configure(
@@ -49,14 +51,11 @@ def _mask_secrets(_: Any, __: str, event: structlog.types.EventDict) -> structlo
 class AccessLog:
     """One line per request, written without the cost of a general logger."""
 
-    def __init__(self, *, enabled: bool, json: bool, stream: TextIO | None = None) -> None:
+    def __init__(self, *, json: bool, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._enabled = enabled
         self._json = json
 
     def write(self, request_id: str, method: str, route: str, status: int, started: float, account: str) -> None:
-        if not self._enabled:
-            return
         took_ms = round((time.perf_counter() - started) * 1000, 2)
         if self._json:
             moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

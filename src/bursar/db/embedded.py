@@ -31,18 +31,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import asyncpg
 
 from bursar.db.roles import OWNER, SERVICE, ensure_roles
+from bursar.db.system_user import SYSTEM_USER, SystemUser, give, make_searchable, system_user
 
 T = TypeVar("T")
 
 ADMIN = "bursar_admin"
 DATABASE = "bursar"
-SYSTEM_USER = "bursar-db"
 
 # For a small machine; the caller may say otherwise.
 DEFAULTS = {
@@ -87,13 +87,6 @@ class Urls:
     admin: str = field(repr=False)
     owner: str = field(repr=False)
     service: str = field(repr=False)
-
-
-class _Account(NamedTuple):
-    """The system user that the server runs as when we are root, which PostgreSQL refuses to be."""
-
-    uid: int
-    gid: int
 
 
 def binaries() -> Path:
@@ -196,8 +189,8 @@ class EmbeddedServer:
             raise EmbeddedServerError(f"another live process (pid {pid}) is using {self._cluster}")
         account = self._account()
         if account:
-            _make_searchable(self.data_dir, account)
-            _make_searchable(binaries(), account)
+            make_searchable(self.data_dir, account)
+            make_searchable(binaries(), account)
         self._check_version()
         self._rotate_log()
         if not self._exists():
@@ -208,7 +201,7 @@ class EmbeddedServer:
             (self._cluster / "postmaster.pid").unlink(missing_ok=True)
             (self._socket_dir / f"{_SOCKET}.lock").unlink(missing_ok=True)
         if account and self._cluster.stat().st_uid != account.uid:
-            _give(self._cluster, account)
+            give(self._cluster, account)
         self._make_socket_dir(account)
         options = " ".join(shlex.quote(f"--{name}={value}") for name, value in self._settings.items())
         # -W: the waiting is ours, the same as for a server that is adopted.
@@ -235,7 +228,7 @@ class EmbeddedServer:
         (aside / "password").touch(mode=0o600)
         (aside / "password").write_text(self._secret("admin"))
         if account:
-            _give(aside, account)
+            give(aside, account)
         failed = self._run(
             "initdb",
             *("-D", "cluster", "-U", ADMIN, "--pwfile=password", "--auth=scram-sha-256", "--data-checksums"),
@@ -267,7 +260,7 @@ class EmbeddedServer:
             versions = f"was made by PostgreSQL {made_by} and this is {found[1]}"
             raise EmbeddedServerError(f"{self._cluster} {versions}; dump it with the old version and restore it")
 
-    def _make_socket_dir(self, account: _Account | None) -> None:
+    def _make_socket_dir(self, account: SystemUser | None) -> None:
         """Nobody else may own it: whoever can put a socket there can pose as the server."""
         uid = account.uid if account else os.geteuid()
         with suppress(FileExistsError):
@@ -372,14 +365,16 @@ class EmbeddedServer:
                 **self._as_account(),
             ).returncode
 
-    def _account(self) -> _Account | None:
+    def _account(self) -> SystemUser | None:
         if os.geteuid() != 0:
             return None
         with suppress(FileNotFoundError):
             owner = self._cluster.stat()
             if owner.st_uid != 0:
-                return _Account(owner.st_uid, owner.st_gid)
-        return _system_account()
+                return SystemUser(owner.st_uid, owner.st_gid)
+        if (found := system_user()) is None:
+            raise EmbeddedServerError(f"PostgreSQL does not run as root and there is no other user; add {SYSTEM_USER}")
+        return found
 
     def _as_account(self) -> dict[str, Any]:
         account = self._account()
@@ -409,38 +404,6 @@ def _socket_dir(data_dir: Path) -> Path:
 
 def _execute(command: list[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, text=True, **options)  # noqa: S603  # programs of known paths
-
-
-def _system_account() -> _Account:
-    useradd = shutil.which("useradd")
-    if _named(SYSTEM_USER) is None and useradd:
-        options = ("--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin")
-        _execute([useradd, *options, SYSTEM_USER], capture_output=True)
-    for name in (SYSTEM_USER, "postgres", "nobody"):
-        if account := _named(name):
-            return account
-    raise EmbeddedServerError(f"PostgreSQL does not run as root and there is no other user; add {SYSTEM_USER}")
-
-
-def _named(name: str) -> _Account | None:
-    with suppress(KeyError):
-        found = pwd.getpwnam(name)
-        return _Account(found.pw_uid, found.pw_gid)
-    return None
-
-
-def _make_searchable(path: Path, account: _Account) -> None:
-    """Let the server's user pass through to the path; to pass is not to list."""
-    for directory in (path, *path.parents):
-        found = directory.stat()
-        if found.st_uid != account.uid and not found.st_mode & stat.S_IXOTH:
-            directory.chmod(stat.S_IMODE(found.st_mode) | stat.S_IXOTH)
-
-
-def _give(directory: Path, account: _Account) -> None:
-    for place, _, files in os.walk(directory):
-        for name in (place, *(os.path.join(place, file) for file in files)):
-            os.chown(name, account.uid, account.gid, follow_symlinks=False)
 
 
 def _sync(directory: Path) -> None:

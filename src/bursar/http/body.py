@@ -60,6 +60,8 @@ class Parts:
 async def read(request: falcon.asgi.Request, limit: int) -> bytes:
     """The raw body, never more than the limit whatever its length header says."""
     length = request.content_length
+    if length is None and request.get_header("Transfer-Encoding") is None:
+        return b""
     if length is not None and length > limit:
         raise PayloadTooLarge(details={"max_bytes": limit})
     if length == 0:
@@ -73,7 +75,7 @@ async def read(request: falcon.asgi.Request, limit: int) -> bytes:
 def decode_json(raw: bytes, depth_limit: int) -> dict[str, Any]:
     """A JSON object with exact decimals. 400 for bad grammar, 413 for nesting beyond the limit."""
     try:
-        tree = _parse(raw.decode())
+        tree = _json.decode(raw.decode())
     except UnicodeDecodeError:
         raise BadRequest("The body is not valid UTF-8.") from None
     except RecursionError:
@@ -87,16 +89,6 @@ def decode_json(raw: bytes, depth_limit: int) -> dict[str, Any]:
     if b"\\u" in raw and (path := _unstorable(tree)) is not None:
         raise ValidationFailed(details={path: ["contains a character that cannot be stored"]})
     return tree
-
-
-def _parse(content: str) -> Any:
-    return json.loads(
-        content,
-        parse_float=_number,
-        parse_int=_integer,
-        parse_constant=_constant,
-        object_pairs_hook=_object,
-    )
 
 
 def _number(literal: str) -> Decimal:
@@ -125,6 +117,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise ValueError(f"the key {twice[:60]!r} appears twice")
     return result
+
+
+_json = json.JSONDecoder(parse_float=_number, parse_int=_integer, parse_constant=_constant, object_pairs_hook=_object)
 
 
 def _reason(error: ValueError) -> str:
@@ -190,6 +185,8 @@ def decode_multipart(raw: bytes, content_type: str) -> Parts:
 
 def decode_query(query: str) -> dict[str, str]:
     """Query parameters; the last of a repeated one counts."""
+    if not query:
+        return {}
     try:
         values = dict(parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=PARTS_LARGEST))
     except ValueError:

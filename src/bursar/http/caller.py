@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 from bursar.core import ids
 from bursar.core.crypto import lookup_hash, same
@@ -61,39 +62,47 @@ async def load_account(db: Queryable, account_id: int) -> Account | None:
 
 
 class Callers:
-    """Finds callers and accounts, remembering them for a moment."""
+    """Finds callers and accounts, remembering each for a moment: until when, and what."""
 
     def __init__(self, db: Database, pepper: bytes, hears_changes: Callable[[], bool]) -> None:
         self._db = db
         self._pepper = pepper
         self._hears_changes = hears_changes
-        self._keys: dict[str, tuple[float, int, str, frozenset[str], int]] = {}
+        self._callers: dict[str, tuple[float, Caller]] = {}
         self._accounts: dict[int, tuple[float, Account]] = {}
 
     def forget(self, account_id: int) -> None:
         self._accounts.pop(account_id, None)
-        for lookup in [lookup for lookup, entry in self._keys.items() if entry[4] == account_id]:
-            del self._keys[lookup]
+        self._callers = {
+            secret: entry for secret, entry in self._callers.items() if entry[1].owner.account_id != account_id
+        }
 
     def forget_all(self) -> None:
         self._accounts.clear()
-        self._keys.clear()
+        self._callers.clear()
 
     async def authenticate(self, authorization: str | None) -> Caller:
         """The caller behind an `Authorization` header, or one of the three ways of not being known."""
         secret = bearer(authorization)
-        kind = ids.key_kind(secret)
-        if kind not in ("secret", "test", "restricted"):
+        cached = self._callers.get(secret)
+        if cached is not None and cached[0] >= time.monotonic() and self._hears_changes():
+            return cached[1]
+        if ids.key_kind(secret) not in ("secret", "test", "restricted"):
             raise InvalidCredentials
-        lookup = lookup_hash(self._pepper, secret)
-        entry = self._keys.get(lookup)
-        if entry is None or entry[0] < time.monotonic() or not self._hears_changes():
-            entry = await self._load_key(lookup)
-        _, key_id, kind, scopes, owner_id = entry
-        owner = await self.account(owner_id)
-        if owner is None:
+        until = time.monotonic() + CACHE_S
+        caller = await self._load_caller(secret)
+        _trim(self._callers)
+        self._callers[secret] = (until, caller)
+        return caller
+
+    async def _load_caller(self, secret: str) -> Caller:
+        place = await self._db.fetchrow(_KEY_PLACE, lookup_hash(self._pepper, secret))
+        row = await self._db.fetchrow(_KEY, place["account_id"], place["id"]) if place else None
+        owner = await load_account(self._db, place["account_id"]) if place else None
+        if row is None or owner is None:
+            self._callers.pop(secret, None)
             raise InvalidCredentials
-        return Caller(key_id, kind, scopes, owner, secret)
+        return Caller(row["id"], row["kind"], frozenset(row["scopes"]), owner, secret)
 
     async def account(self, account_id: int) -> Account | None:
         cached = self._accounts.get(account_id)
@@ -102,23 +111,9 @@ class Callers:
         until = time.monotonic() + CACHE_S
         account = await load_account(self._db, account_id)
         if account is not None:
-            if len(self._accounts) >= CACHE_LARGEST:
-                self._accounts.clear()
+            _trim(self._accounts)
             self._accounts[account_id] = (until, account)
         return account
-
-    async def _load_key(self, lookup: str) -> tuple[float, int, str, frozenset[str], int]:
-        until = time.monotonic() + CACHE_S
-        place = await self._db.fetchrow(_KEY_PLACE, lookup)
-        row = await self._db.fetchrow(_KEY, place["account_id"], place["id"]) if place else None
-        if place is None or row is None:
-            self._keys.pop(lookup, None)
-            raise InvalidCredentials
-        if len(self._keys) >= CACHE_LARGEST:
-            self._keys.clear()
-        entry = (until, row["id"], row["kind"], frozenset(row["scopes"]), place["account_id"])
-        self._keys[lookup] = entry
-        return entry
 
     async def target(self, caller: Caller, named: str) -> Account:
         """The account that a request names: the caller's own, or a connected account of the calling platform."""
@@ -137,6 +132,16 @@ class Callers:
         if account is None or account.platform_id != owner.account_id or full not in (None, account.public_id):
             raise AccountNotFound
         return account
+
+
+def _trim(cache: dict[Any, tuple[float, Any]]) -> None:
+    """Drops what is stale, now and then, so that neither memory nor a secret is kept for long."""
+    if len(cache) >= CACHE_LARGEST or (len(cache) % 64) == 63:
+        now = time.monotonic()
+        for key in [key for key, entry in cache.items() if entry[0] < now]:
+            del cache[key]
+    if len(cache) >= CACHE_LARGEST:
+        cache.clear()
 
 
 def bearer(authorization: str | None) -> str:

@@ -143,7 +143,8 @@ async def claim_many(db: Connection, wanted: Sequence[Claim], replies: Sequence[
         -- The keys of one batch, each with its reply. A key that is taken yields no row; an expired one is taken over.
         INSERT INTO idempotency_key AS held
             (account_id, family, scope, key, fingerprint, status, headers, body, created_at, expires_at)
-        SELECT account_id, family, scope, key, fingerprint, status, headers, body, $9, $9 + keep
+        SELECT account_id, family, scope, key, fingerprint, status, headers, body,
+               $9::timestamptz, $9::timestamptz + keep
         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::smallint[], $7::text[],
                     $8::bytea[], $10::interval[])
              AS k (account_id, family, scope, key, fingerprint, status, headers, body, keep)

@@ -75,7 +75,7 @@ class Instance:
             vault=vault,
             operator_hash=vault.lookup(operator_key) if operator_key else settings.operator_key_hash,
             throttles=Throttles.by(settings),
-            access_log=AccessLog(enabled=settings.access_log, json=settings.log_format == "json"),
+            access_log=AccessLog(json=settings.log_format == "json"),
         )
 
     async def close(self) -> None:

@@ -10,8 +10,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
-requests_total = Counter("bursar_requests_total", "Requests answered.", ["route", "status"])
-request_seconds = Histogram("bursar_request_seconds", "Time from request to reply.", ["route"], buckets=BUCKETS)
+request_seconds = Histogram(
+    "bursar_request_seconds", "Requests, by time to reply.", ["route", "status"], buckets=BUCKETS
+)
 replays_total = Counter("bursar_replays_total", "Replies repeated for an idempotency key.", ["family"])
 batch_rows = Histogram("bursar_batch_rows", "Requests that shared one transaction.", buckets=(1, 2, 4, 8, 16, 32, 64))
 connections_in_use = Gauge("bursar_db_connections_in_use", "Pool connections at work.", multiprocess_mode="livesum")

@@ -63,8 +63,7 @@ class Pipeline:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self._batches = Batches(together=instance.settings.group_commit)
-        self._seconds: dict[str, Any] = {}
-        self._counts: dict[tuple[str, int], Any] = {}
+        self._seconds: dict[tuple[str, int], Any] = {}
 
     async def respond(
         self, route: Route, request: falcon.asgi.Request, response: falcon.asgi.Response, path: dict[str, str],
@@ -192,9 +191,10 @@ class Pipeline:
         owner_id, target_id = caller.owner.account_id, account.account_id
         if throttle:
             exchange.headers |= throttle.take(f"{owner_id}:{target_id}")
-        exchange.headers |= await limits.count_family(
-            self.instance.db, route.family, owner_id, target_id, write=route.writes
-        )
+        if (route.family.writes_per_minute if route.writes else route.family.reads_per_minute) is not None:
+            exchange.headers |= await limits.count_family(
+                self.instance.db, route.family, owner_id, target_id, write=route.writes
+            )
 
     # What is asked ---------------------------------------------------------------------------------------------
 
@@ -299,19 +299,16 @@ class Pipeline:
         self._observe(exchange, reply.status)
 
     def _observe(self, exchange: Exchange, status: int) -> None:
-        name = exchange.route.name
-        seconds = self._seconds.get(name)
+        label = (exchange.route.name, status)
+        seconds = self._seconds.get(label)
         if seconds is None:
-            seconds = self._seconds[name] = metrics.request_seconds.labels(name)
-        count = self._counts.get((name, status))
-        if count is None:
-            count = self._counts[name, status] = metrics.requests_total.labels(name, str(status))
+            seconds = self._seconds[label] = metrics.request_seconds.labels(exchange.route.name, str(status))
         seconds.observe(time.perf_counter() - exchange.started)
-        count.inc()
-        owner = exchange.caller.owner.public_id if exchange.caller else ""
-        self.instance.access_log.write(
-            exchange.request_id, exchange.method, exchange.route.path, status, exchange.started, owner
-        )
+        if self.instance.settings.access_log:
+            owner = exchange.caller.owner.public_id if exchange.caller else ""
+            self.instance.access_log.write(
+                exchange.request_id, exchange.method, exchange.route.path, status, exchange.started, owner
+            )
 
     async def _audit_failure(self, exchange: Exchange, status: int) -> None:
         """An operator's call that failed is on record, too."""

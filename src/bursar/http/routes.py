@@ -7,7 +7,7 @@ outcome, with no transaction open during the call. `Batched` shares its transact
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -115,12 +115,10 @@ class Route:
     test_only: bool = False
     successor: str | None = None  # a legacy alias: the path to use instead
     errors: tuple[type[ApiError], ...] = ()
-
-    @property
-    def writes(self) -> bool:
-        return not isinstance(self.handler, Read)
+    writes: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "writes", not isinstance(self.handler, Read))
         if isinstance(self.handler, Batched):
             fits = self.family.key_required and not self.family.errors_consume and not self.shows_secret
             assert fits, f"{self.name} cannot be batched"

@@ -195,7 +195,8 @@ BEGIN
         IF taken > 0 THEN
             UPDATE unsettled u SET amount = u.amount - taken
             WHERE u.account_id = p_account_id AND u.currency = p_currency AND u.source = p_source;
-            INSERT INTO drawn AS d VALUES (p_account_id, p_currency, p_source, p_claim, p_reserved, taken)
+            INSERT INTO drawn AS d (account_id, currency, source, claim, reserved, amount)
+            VALUES (p_account_id, p_currency, p_source, p_claim, p_reserved, taken)
             ON CONFLICT (account_id, currency, source, claim, reserved)
             DO UPDATE SET amount = d.amount + excluded.amount;
         END IF;
@@ -216,7 +217,7 @@ BEGIN
                   AND u.account_id = p_account_id AND u.currency = p_currency AND u.source = part.source
                 RETURNING part.source, least(part.amount, wanted - part.before) AS amount
             ), noted AS (
-                INSERT INTO drawn AS d
+                INSERT INTO drawn AS d (account_id, currency, source, claim, reserved, amount)
                 SELECT p_account_id, p_currency, given.source, p_claim, p_reserved, given.amount FROM given
                 ON CONFLICT (account_id, currency, source, claim, reserved)
                 DO UPDATE SET amount = d.amount + excluded.amount
@@ -227,16 +228,17 @@ BEGIN
         RAISE EXCEPTION 'no such way to draw: %', p_via USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF p_reserved AND taken < p_amount THEN
-        INSERT INTO drawn AS d VALUES (p_account_id, p_currency, '', p_claim, true, p_amount - taken)
+        INSERT INTO drawn AS d (account_id, currency, source, claim, reserved, amount)
+            VALUES (p_account_id, p_currency, '', p_claim, true, p_amount - taken)
         ON CONFLICT (account_id, currency, source, claim, reserved) DO UPDATE SET amount = d.amount + excluded.amount;
     END IF;
     RETURN taken;
 END $$;
 
 -- Gives back what a claim has drawn, to the parts that are still unsettled first, and returns how much went to them;
--- the rest is main's. A reserve cannot give more than it holds.
+-- the rest is main's. With p_spend all of it is. A reserve cannot give more than it holds.
 CREATE FUNCTION ledger_give_back(
-    p_account_id bigint, p_currency text, p_claim text, p_reserved boolean, p_amount bigint
+    p_account_id bigint, p_currency text, p_claim text, p_reserved boolean, p_spend boolean, p_amount bigint
 ) RETURNS bigint
 LANGUAGE plpgsql
 AS $$
@@ -245,7 +247,7 @@ DECLARE
     to_parts      bigint;
 BEGIN
     WITH held AS (
-        SELECT d.source, d.amount, u.source IS NOT NULL AS unsettled,
+        SELECT d.source, d.amount, u.source IS NOT NULL AND NOT p_spend AS unsettled,
                (sum(d.amount) OVER (ORDER BY u.source IS NULL, d.source))::bigint - d.amount AS before
         FROM drawn d
         LEFT JOIN unsettled u
@@ -263,6 +265,7 @@ BEGIN
         UPDATE unsettled u SET amount = u.amount + returned.amount
         FROM returned
         WHERE u.account_id = p_account_id AND u.currency = p_currency AND u.source = returned.source
+          AND returned.unsettled
     )
     SELECT coalesce(sum(r.amount), 0), coalesce(sum(r.amount) FILTER (WHERE r.unsettled), 0)
     INTO found_amount, to_parts
@@ -305,3 +308,407 @@ AS $$
     GROUP BY n.account_id, n.currency, n.source
     ON CONFLICT (account_id, currency, source) DO UPDATE SET amount = u.amount + excluded.amount
 $$;
+
+-- The first wallet that lines `first` to `last` would overdraw, or 0. Only what asks is judged: on available, and on
+-- main where that alone is drawn on.
+CREATE FUNCTION ledger_overdrawn(
+    first integer, last integer, l_wallet integer[], l_op text[], l_via text[], l_kind text[], l_amount bigint[],
+    main bigint[], pending bigint[]
+) RETURNS integer
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    moved       bigint[] := array_fill(0::bigint, ARRAY[cardinality(main)]);
+    moved_main  bigint[] := moved;
+    w           integer;
+BEGIN
+    FOR i IN first .. last LOOP
+        w := l_wallet[i];
+        IF l_op[i] IN ('credit', 'release') THEN
+            moved[w] := moved[w] + l_amount[i];
+            IF l_via[i] = 'main' THEN
+                moved_main[w] := moved_main[w] + l_amount[i];
+            END IF;
+        ELSIF l_op[i] IN ('draw', 'hold') THEN
+            moved[w] := moved[w] - l_amount[i];
+            IF l_via[i] = 'main' THEN
+                moved_main[w] := moved_main[w] - l_amount[i];
+            END IF;
+            IF ledger_class(l_kind[i]) = 'request' AND (
+                main[w] + pending[w] + moved[w] < 0 OR (l_via[i] = 'main' AND main[w] + moved_main[w] < 0)
+            ) THEN
+                RETURN w;
+            END IF;
+        END IF;
+    END LOOP;
+    RETURN 0;
+END $$;
+
+-- Posting -------------------------------------------------------------------------------------------------------
+
+-- Posts a list of journals, each all or nothing: what a request may not have is reported, its neighbours are posted.
+--
+-- A journal (j_…) has j_lines of the lines (l_…), in order. A line names one of the wallets (w_…) by its place, or
+-- is 'service', with the service account as its kind and a signed amount. The others, whose amounts are positive:
+--   credit   via main; new (opens a part for its source); own (the source's part if still unsettled, else main);
+--            back (to wherever the journal's `related` drew from)
+--   draw     via main, own, oldest or pending (see ledger_draw)
+--   hold     the same, into the reserve
+--   release  out of the reserve that `related` holds: via back, to where it came from; via main, to be spent at once
+--   settle   what is left of the source's part, from pending to main
+-- Outcomes: posted; existing (the natural key is taken; ids has the journal); insufficient (available has what there
+-- was); empty (nothing was left to settle).
+CREATE FUNCTION ledger_post(
+    j_account_id bigint[], j_kind text[], j_ref text[], j_currency text[], j_related text[], j_note text[],
+    j_event_at timestamptz[], j_lines integer[],
+    w_account_id bigint[], w_currency text[],
+    l_wallet integer[], l_op text[], l_via text[], l_kind text[], l_amount bigint[], l_source text[],
+    l_settles_at timestamptz[],
+    OUT outcomes text[], OUT ids bigint[], OUT available bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public, pg_temp
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    moment  timestamptz := instance_now();
+    this_tx bigint := pg_current_xact_id()::text::bigint;
+    -- The wallets as they stand, one element each.
+    w_main    bigint[] := array_fill(0::bigint, ARRAY[cardinality(w_account_id)]);
+    w_pending bigint[] := w_main;
+    w_reserve bigint[] := w_main;
+    w_seq     bigint[] := w_main;
+    -- What is to be written: legs of journals, wallet entries, parts opened in this call.
+    g_journal integer[] := '{}'; g_owner bigint[] := '{}'; g_account text[] := '{}'; g_amount bigint[] := '{}';
+    e_wallet integer[] := '{}'; e_journal integer[] := '{}'; e_kind text[] := '{}'; e_seq bigint[] := '{}';
+    e_main bigint[] := '{}'; e_pending bigint[] := '{}'; e_reserve bigint[] := '{}'; e_before bigint[] := '{}';
+    o_account bigint[] := '{}'; o_currency text[] := '{}'; o_source text[] := '{}'; o_amount bigint[] := '{}';
+    o_settles_at timestamptz[] := '{}';
+    held    record;
+    first   integer;
+    last    integer := 0;
+    w       integer;
+    n       integer := 0;  -- legs
+    m       integer := 0;  -- entries
+    o       integer := 0;  -- opened parts
+    opened  integer;       -- the first of them that is of this journal
+    part    integer;
+    amount  bigint;
+    taken   bigint;
+    d_main bigint; d_pending bigint; d_reserve bigint;
+    written integer;
+BEGIN
+    -- Lock the wallets, in the same order everywhere, and read them.
+    FOR held IN
+        SELECT t.account_id, t.currency, t.place
+        FROM unnest(w_account_id, w_currency) WITH ORDINALITY AS t (account_id, currency, place)
+        ORDER BY t.account_id, t.currency
+    LOOP
+        w := held.place;
+        SELECT t.main, t.pending, t.reserve, t.seq INTO d_main, d_pending, d_reserve, taken
+        FROM wallet t
+        WHERE t.account_id = held.account_id AND t.currency = held.currency
+        FOR NO KEY UPDATE;
+        IF NOT FOUND THEN
+            INSERT INTO wallet (account_id, currency, id, created_at, updated_at)
+            VALUES (held.account_id, held.currency, nextval('wallet_id'), moment, moment)
+            ON CONFLICT (account_id, currency) DO NOTHING;
+            SELECT t.main, t.pending, t.reserve, t.seq INTO STRICT d_main, d_pending, d_reserve, taken
+            FROM wallet t
+            WHERE t.account_id = held.account_id AND t.currency = held.currency
+            FOR NO KEY UPDATE;
+        END IF;
+        w_main[w] := d_main; w_pending[w] := d_pending; w_reserve[w] := d_reserve; w_seq[w] := taken;
+    END LOOP;
+
+    -- Under the locks, so that whoever posted the same fact a moment ago is seen.
+    SELECT array_agg(j.id ORDER BY k.place), array_agg(NULL::bigint), array_agg('existing'::text)
+    INTO ids, available, outcomes
+    FROM unnest(j_account_id, j_kind, j_ref) WITH ORDINALITY AS k (account_id, kind, ref, place)
+    LEFT JOIN journal j ON j.account_id = k.account_id AND j.kind = k.kind AND j.ref = k.ref;
+
+    FOR j IN 1 .. cardinality(j_kind) LOOP
+        first := last + 1;
+        last := last + j_lines[j];
+        CONTINUE WHEN ids[j] IS NOT NULL;
+        w := ledger_overdrawn(first, last, l_wallet, l_op, l_via, l_kind, l_amount, w_main, w_pending);
+        IF w > 0 THEN
+            outcomes[j] := 'insufficient';
+            available[j] := w_main[w] + w_pending[w];
+            CONTINUE;
+        END IF;
+        outcomes[j] := 'posted';
+        ids[j] := nextval('journal_id');
+        opened := o + 1;
+        FOR i IN first .. last LOOP
+            w := l_wallet[i];
+            amount := l_amount[i];
+            IF l_op[i] = 'service' THEN
+                n := n + 1;
+                g_journal[n] := j; g_owner[n] := j_account_id[j]; g_account[n] := l_kind[i]; g_amount[n] := amount;
+                CONTINUE;
+            END IF;
+            IF w_currency[w] <> j_currency[j] OR amount < 0 THEN
+                RAISE EXCEPTION 'journal % of kind % has an impossible line', j_ref[j], j_kind[j]
+                    USING ERRCODE = 'invalid_parameter_value';
+            END IF;
+            -- A draw on a part that this journal has just opened needs no table; any other use of a part does.
+            part := NULL;
+            IF l_op[i] = 'draw' AND l_via[i] = 'own' THEN
+                FOR p IN opened .. o LOOP
+                    IF o_source[p] = l_source[i] AND o_account[p] = w_account_id[w] THEN
+                        part := p;
+                    END IF;
+                END LOOP;
+            END IF;
+            IF o > 0 AND part IS NULL AND l_via[i] NOT IN ('main', 'new') THEN
+                PERFORM ledger_open_parts(o_account, o_currency, o_source, o_amount, o_settles_at);
+                o := 0;
+                opened := 1;
+                o_account := '{}'; o_currency := '{}'; o_source := '{}'; o_amount := '{}'; o_settles_at := '{}';
+            END IF;
+            d_reserve := 0;
+            IF l_op[i] = 'credit' THEN
+                d_pending := 0;
+                IF l_via[i] = 'new' THEN
+                    d_pending := amount;
+                    o := o + 1;
+                    o_account[o] := w_account_id[w]; o_currency[o] := w_currency[w]; o_source[o] := l_source[i];
+                    o_amount[o] := amount; o_settles_at[o] := l_settles_at[i];
+                ELSIF l_via[i] = 'own' THEN
+                    UPDATE unsettled u SET amount = u.amount + l_amount[i]
+                    WHERE u.account_id = w_account_id[w] AND u.currency = w_currency[w] AND u.source = l_source[i];
+                    IF FOUND THEN
+                        d_pending := amount;
+                    END IF;
+                ELSIF l_via[i] = 'back' THEN
+                    d_pending := ledger_give_back(w_account_id[w], w_currency[w], j_related[j], false, false, amount);
+                END IF;
+                d_main := amount - d_pending;
+            ELSIF l_op[i] IN ('draw', 'hold') THEN
+                IF part IS NOT NULL THEN
+                    taken := least(o_amount[part], amount);
+                    o_amount[part] := o_amount[part] - taken;
+                ELSE
+                    taken := ledger_draw(w_account_id[w], w_currency[w], l_via[i], l_source[i], j_related[j],
+                                         l_op[i] = 'hold', amount, w_main[w]);
+                END IF;
+                d_pending := -taken;
+                d_main := taken - amount;
+                IF l_op[i] = 'hold' THEN
+                    d_reserve := amount;
+                END IF;
+            ELSIF l_op[i] = 'release' THEN
+                d_pending := ledger_give_back(w_account_id[w], w_currency[w], j_related[j], true, l_via[i] = 'main',
+                                              amount);
+                d_main := amount - d_pending;
+                d_reserve := -amount;
+            ELSIF l_op[i] = 'settle' THEN
+                d_main := coalesce(ledger_settle(w_account_id[w], w_currency[w], l_source[i]), 0);
+                d_pending := -d_main;
+                IF d_main = 0 THEN
+                    outcomes[j] := 'empty';
+                    ids[j] := NULL;
+                    CONTINUE;
+                END IF;
+            ELSE
+                RAISE EXCEPTION 'no such line: %', l_op[i] USING ERRCODE = 'invalid_parameter_value';
+            END IF;
+            IF d_main <> 0 THEN
+                n := n + 1;
+                g_journal[n] := j; g_owner[n] := w_account_id[w]; g_account[n] := 'main'; g_amount[n] := d_main;
+            END IF;
+            IF d_pending <> 0 THEN
+                n := n + 1;
+                g_journal[n] := j; g_owner[n] := w_account_id[w]; g_account[n] := 'pending'; g_amount[n] := d_pending;
+            END IF;
+            IF d_reserve <> 0 THEN
+                n := n + 1;
+                g_journal[n] := j; g_owner[n] := w_account_id[w]; g_account[n] := 'reserve'; g_amount[n] := d_reserve;
+            END IF;
+            m := m + 1;
+            e_wallet[m] := w; e_journal[m] := j; e_kind[m] := l_kind[i]; e_before[m] := w_main[w] + w_pending[w];
+            e_main[m] := d_main; e_pending[m] := d_pending; e_reserve[m] := d_reserve;
+            w_main[w] := w_main[w] + d_main;
+            w_pending[w] := w_pending[w] + d_pending;
+            w_reserve[w] := w_reserve[w] + d_reserve;
+            w_seq[w] := w_seq[w] + 1;
+            e_seq[m] := w_seq[w];
+        END LOOP;
+    END LOOP;
+
+    -- Write it all down, each table once.
+    IF n > 0 THEN
+        INSERT INTO journal (account_id, id, kind, ref, currency, owners, accounts, amounts, related, note,
+                             event_at, created_at, txid)
+        SELECT j_account_id[g.j], ids[g.j], j_kind[g.j], j_ref[g.j], j_currency[g.j],
+               array_agg(g.owner ORDER BY g.place), array_agg(g.account ORDER BY g.place),
+               array_agg(g.amount ORDER BY g.place),
+               j_related[g.j], j_note[g.j], coalesce(j_event_at[g.j], moment), moment, this_tx
+        FROM (
+            SELECT t.j, t.owner, t.account, sum(t.amount)::bigint AS amount, min(t.place) AS place
+            FROM unnest(g_journal, g_owner, g_account, g_amount) WITH ORDINALITY AS t (j, owner, account, amount, place)
+            GROUP BY t.j, t.owner, t.account
+            HAVING sum(t.amount) <> 0
+        ) AS g
+        GROUP BY g.j
+        ON CONFLICT (account_id, kind, ref) DO NOTHING;
+        GET DIAGNOSTICS written = ROW_COUNT;
+        IF written <> cardinality(array_positions(outcomes, 'posted')) THEN
+            RAISE EXCEPTION 'another transaction is posting the same journal' USING ERRCODE = 'serialization_failure';
+        END IF;
+    END IF;
+    IF m > 0 THEN
+        INSERT INTO wallet_entry (account_id, id, currency, seq, journal_account_id, journal_id, kind, main, pending,
+                                  reserve, balance_before, balance_after, related, note, created_at)
+        SELECT w_account_id[e.w], nextval('wallet_entry_id'), w_currency[e.w], e.seq, j_account_id[e.j], ids[e.j],
+               e.kind, e.main, e.pending, e.reserve, e.before, e.before + e.main + e.pending, j_related[e.j],
+               j_note[e.j], moment
+        FROM unnest(e_wallet, e_journal, e_kind, e_seq, e_main, e_pending, e_reserve, e_before)
+             AS e (w, j, kind, seq, main, pending, reserve, before);
+        UPDATE wallet t
+        SET main = s.main, pending = s.pending, reserve = s.reserve, seq = s.seq, updated_at = moment
+        FROM unnest(w_account_id, w_currency, w_main, w_pending, w_reserve, w_seq)
+             AS s (account_id, currency, main, pending, reserve, seq)
+        WHERE t.account_id = s.account_id AND t.currency = s.currency AND t.seq <> s.seq;
+    END IF;
+    IF o > 0 THEN
+        PERFORM ledger_open_parts(o_account, o_currency, o_source, o_amount, o_settles_at);
+    END IF;
+END $$;
+
+-- Reading -------------------------------------------------------------------------------------------------------
+
+-- The public ledger rows. What moves inside available (a settlement) is nobody's row.
+CREATE VIEW wallet_transaction AS
+SELECT e.account_id, e.id, 'WTX-' || e.journal_id AS txn_id, e.currency, abs(e.main + e.pending) AS amount,
+       CASE
+           WHEN e.reserve > 0 THEN 'hold'
+           WHEN e.reserve < 0 THEN 'release'
+           WHEN e.main + e.pending > 0 THEN 'credit'
+           ELSE 'debit'
+       END AS type,
+       CASE
+           -- Not final yet: a payment that has not settled, or a reserve that still holds.
+           WHEN e.kind = 'payment' AND EXISTS (
+               SELECT FROM unsettled u
+               WHERE u.account_id = e.account_id AND u.currency = e.currency AND u.source = e.related AND u.amount > 0
+           ) THEN 'pending'
+           WHEN e.reserve > 0 AND EXISTS (
+               SELECT FROM drawn d
+               WHERE d.account_id = e.account_id AND d.currency = e.currency AND d.claim = e.related AND d.reserved
+           ) THEN 'pending'
+           -- Undone by a later journal, or given back.
+           WHEN e.kind = 'reserve' THEN 'reversed'
+           WHEN EXISTS (
+               SELECT FROM journal j
+               WHERE j.account_id = e.account_id AND j.kind = ledger_reversal(e.kind)
+                 AND j.ref = substr(e.related, strpos(e.related, ':') + 1)
+           ) THEN 'reversed'
+           ELSE 'posted'
+       END AS status,
+       e.note AS notes, e.created_at, e.balance_before, e.balance_after,
+       ledger_category(e.kind) AS category, e.related
+FROM wallet_entry e
+WHERE e.main + e.pending <> 0;
+COMMENT ON VIEW wallet_transaction IS 'tenant: wallet entries as the public API shows them';
+
+-- Seals ---------------------------------------------------------------------------------------------------------
+
+-- Blocks of journals in the order of their transactions, each hashed with the head before it. The totals of the
+-- service accounts are kept with each block, so that reading one never means summing everything.
+CREATE TABLE seal (
+    number      bigint PRIMARY KEY,
+    from_txid   bigint NOT NULL,
+    upto_txid   bigint NOT NULL,  -- exclusive
+    ids         bigint[] NOT NULL,
+    prints      bytea[] NOT NULL,  -- the first bytes of each journal's digest, to say which one differs
+    digest      bytea NOT NULL,
+    head        bytea NOT NULL,
+    totals      jsonb NOT NULL,    -- 'currency account' → minor units, from the first journal to the end of this block
+    sealed_at   timestamptz NOT NULL,
+    CHECK (from_txid < upto_txid AND cardinality(ids) > 0 AND cardinality(ids) = cardinality(prints))
+);
+COMMENT ON TABLE seal IS 'reference: the chain of hashes over the journals';
+
+CREATE FUNCTION journal_digest(j journal) RETURNS bytea
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT sha256(convert_to(ROW(
+        j.account_id, j.id, j.kind, j.ref, j.currency, j.owners, j.accounts, j.amounts, j.related, j.note,
+        (extract(epoch FROM j.event_at) * 1000000)::bigint, (extract(epoch FROM j.created_at) * 1000000)::bigint, j.txid
+    )::text, 'UTF8'))
+$$;
+
+CREATE FUNCTION seal_head(previous bytea, number bigint, from_txid bigint, upto_txid bigint, digest bytea) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT sha256(previous || convert_to(number || ':' || from_txid || ':' || upto_txid || ':', 'UTF8') || digest) $$;
+
+-- Seals the oldest journals that no seal covers, about p_largest of them, and returns how many; 0 when there are none.
+-- Only journals of transactions below the snapshot's xmin: those are finished, so nothing can appear among them later.
+CREATE FUNCTION ledger_seal(p_largest integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public, pg_temp
+AS $$
+DECLARE
+    newest   seal;
+    block    seal;
+    horizon  bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtext('ledger_seal')) THEN
+        RETURN 0;  -- another worker is at it
+    END IF;
+    SELECT * INTO newest FROM seal ORDER BY number DESC LIMIT 1;
+    horizon := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    block.number := coalesce(newest.number, 0) + 1;
+    block.from_txid := coalesce(newest.upto_txid, 0);
+    IF horizon < block.from_txid THEN
+        RAISE EXCEPTION 'transaction numbers have gone back to %, below the sealed %', horizon, block.from_txid
+            USING HINT = 'A database restored from a dump must first be given a higher transaction number.';
+    END IF;
+    SELECT max(t.txid) + 1 INTO block.upto_txid
+    FROM (
+        SELECT j.txid
+        FROM journal j
+        WHERE j.txid >= block.from_txid AND j.txid < horizon
+        ORDER BY j.txid
+        LIMIT p_largest
+    ) AS t;
+    IF block.upto_txid IS NULL THEN
+        RETURN 0;
+    END IF;
+    SELECT array_agg(t.id ORDER BY t.txid, t.id), array_agg(substr(t.digest, 1, 8) ORDER BY t.txid, t.id),
+           sha256(string_agg(t.digest, '' ORDER BY t.txid, t.id))
+    INTO block.ids, block.prints, block.digest
+    FROM (
+        SELECT j.id, j.txid, journal_digest(j) AS digest
+        FROM journal j
+        WHERE j.txid >= block.from_txid AND j.txid < block.upto_txid
+    ) AS t;
+    SELECT coalesce(jsonb_object_agg(t.name, t.total), '{}') INTO block.totals
+    FROM (
+        SELECT l.name, sum(l.amount) AS total
+        FROM (
+            SELECT e.key AS name, e.value::bigint AS amount FROM jsonb_each_text(newest.totals) AS e
+            UNION ALL
+            SELECT j.currency || ' ' || g.account, g.amount
+            FROM journal j, unnest(j.accounts, j.amounts) AS g (account, amount)
+            WHERE j.txid >= block.from_txid AND j.txid < block.upto_txid
+              AND g.account NOT IN ('main', 'pending', 'reserve')
+        ) AS l
+        GROUP BY l.name
+    ) AS t;
+    block.head := seal_head(coalesce(newest.head, ''), block.number, block.from_txid, block.upto_txid, block.digest);
+    block.sealed_at := instance_now();
+    INSERT INTO seal SELECT block.*;
+    RETURN cardinality(block.ids);
+END $$;
+
+-- What the service's role may do --------------------------------------------------------------------------------
+
+GRANT SELECT ON journal, wallet, wallet_entry, unsettled, drawn, seal, wallet_transaction TO bursar_app;
+GRANT USAGE ON SEQUENCE wallet_adjustment_id TO bursar_app;
+REVOKE ALL ON FUNCTION
+    ledger_post, ledger_draw, ledger_give_back, ledger_settle, ledger_open_parts, ledger_overdrawn, ledger_seal
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ledger_post, ledger_seal TO bursar_app;

@@ -1,1 +1,2 @@
 -- Deliveries.
+SELECT 1;

@@ -1,1 +1,2 @@
 -- Onboarding.
+SELECT 1;
