@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+
+from bursar.core.tokens import PageKeys, derive_key
 
 PREFIX = "BURSAR_"
 
@@ -28,13 +31,21 @@ def _networks(value: Any) -> Any:
     return tuple(ip_network(part, strict=False) for part in _words(value)) if isinstance(value, str) else value
 
 
+def _page_key(value: bytes) -> bytes:
+    if len(value) not in (0, 32, 64):
+        raise ValueError("must be 32 or 64 bytes, in hex")
+    return value
+
+
 def _hex(value: Any) -> Any:
     return bytes.fromhex(value) if isinstance(value, str) else value
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
+Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65535)], ...], BeforeValidator(_words)]
 HexBytes = Annotated[bytes, BeforeValidator(_hex), Field(repr=False)]
+PageKey = Annotated[HexBytes, AfterValidator(_page_key)]
 
 
 class Settings(BaseModel):
@@ -76,7 +87,15 @@ class Settings(BaseModel):
     seal_public_key: HexBytes = Field(b"", description="32 bytes, hex: seals secrets for the worker.")
     seal_private_key: HexBytes = Field(b"", description="32 bytes, hex: opens them; for worker processes only.")
 
+    page_key: PageKey = Field(
+        b"", description="32 or 64 bytes, hex: makes the private links of hosted pages; default derived from key_pepper."
+    )
+    page_key_previous: PageKey = Field(b"", description="The page key before: its links still open, none are made.")
+
     currencies: Words = Field(("GBP", "EUR", "USD"), description="ISO codes that payments may use.")
+    modulus_table: Path | None = Field(
+        None, description="The published table of bank account check weights; default: the few ranges that come along."
+    )
     global_limits: Literal["auto", "on", "off"] = Field(
         "auto",
         description="The throttles per second and per address; auto: on for live, off for test instances.",
@@ -84,7 +103,19 @@ class Settings(BaseModel):
     reads_per_second: int = Field(200, ge=1, description="Reads per second of one caller on one account.")
     writes_per_second: int = Field(100, ge=1, description="Writes per second of one caller on one account.")
     sandbox_per_second: int = Field(25, ge=1, description="Sandbox requests per second of one caller.")
+    pages_per_minute: int = Field(120, ge=1, description="Requests a minute for hosted pages from one address.")
     failed_auth_per_minute: int = Field(300, ge=1, description="Failed authentications a minute from one address.")
+
+    delivery_ports: Ports = Field((443,), description="Ports that webhooks and IPNs may go to; test instances: any.")
+    delivery_refused: Networks = Field((), description="Networks never sent to, besides all that are not public.")
+    delivery_connect_s: float = Field(5.0, gt=0, le=60, description="Longest wait for a receiver's connection.")
+    delivery_total_s: float = Field(15.0, gt=0, le=120, description="Longest wait for a receiver's answer.")
+
+    smtp_url: SecretStr = Field(
+        SecretStr(""),
+        description="Where e-mail goes: smtp://user:password@host:587 (STARTTLS) or smtps://…; empty: nowhere.",
+    )
+    mail_from: str = Field("Bursar <no-reply@localhost>", description="Sender of the e-mail that the service sends.")
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: Literal["json", "console"] = Field("json", description="One JSON object a line, or text for people.")
@@ -97,6 +128,15 @@ class Settings(BaseModel):
     @property
     def limits_on(self) -> bool:
         return self.global_limits == "on" or (self.global_limits == "auto" and not self.is_test)
+
+    @cached_property
+    def page_keys(self) -> PageKeys:
+        return PageKeys(self.page_key or derive_key(self.key_pepper, "bursar page key"), self.page_key_previous)
+
+    @cached_property
+    def file_key(self) -> bytes:
+        """Encrypts uploads."""
+        return derive_key(self.key_pepper, "bursar file store")
 
     @property
     def public_url(self) -> str:

@@ -15,12 +15,13 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from bursar.app import SWEEPS, create_app, http_server
+from bursar.app import ROUTES, SWEEPS, create_app, http_server
 from bursar.core.crypto import new_sealing_pair
 from bursar.db.embedded import Urls
 from bursar.db.pool import Database
 from bursar.db.sweep import Sweep
 from bursar.http.instance import Instance
+from bursar.http.recovery import recovery_sweep
 from bursar.http.routes import Route
 from bursar.settings import Settings
 from bursar.worker.loop import Worker
@@ -129,16 +130,24 @@ async def running_service(
     routes: Sequence[Route] = (),
     sweeps: Sequence[Sweep] = (),
     worker: bool = True,
+    like: Service | None = None,
     **settings: Any,
 ) -> AsyncIterator[Service]:
-    """The application on a free port of loopback, and a worker, both in this process."""
-    chosen = test_settings(urls, **settings)
+    """The application on a free port of loopback, and a worker, both in this process.
+
+    `like` makes it another process of a service that runs already: the same database, keys and settings.
+    """
+    chosen = like.settings if like else test_settings(urls, **settings)
     instance = await Instance.open(chosen)
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each reply waits 40 ms for an acknowledgement
     server = http_server(create_app(instance, routes))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     worker_db = await Database.open(urls.service, size=4, name="test worker")
-    due = Worker(chosen, worker_db, (*SWEEPS, *sweeps))
+    # The tests' own operations are finished by the worker, too.
+    recovery = recovery_sweep((*ROUTES, *routes))
+    own = [recovery if sweep.name == recovery.name else sweep for sweep in SWEEPS]
+    due = Worker(chosen, worker_db, (*own, *sweeps))
     working = asyncio.create_task(due.run()) if worker else None
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
+import time
 import zlib
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -82,4 +83,9 @@ def new_request_id() -> str:
 
 
 def new_event_id() -> str:
-    return "evt_" + random_text(BASE62, 24)
+    """Begins with the real time in microseconds, so that ids sort as they were made and an index of them stays tight."""
+    number, digits = time.time_ns() // 1000, ""
+    for _ in range(9):
+        number, remainder = divmod(number, 62)
+        digits = BASE62[remainder] + digits
+    return f"evt_{digits}{random_text(BASE62, 15)}"

@@ -7,6 +7,8 @@ from typing import cast
 
 from bursar.db.pool import Database, Queryable
 
+CLOCK_LOCK = 0x636C6F63  # "cloc": shared by whoever does due work, held alone by whoever moves the clock
+
 
 async def instance_now(db: Queryable) -> datetime:
     return cast("datetime", await db.fetchval("SELECT instance_now()"))

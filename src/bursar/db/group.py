@@ -28,18 +28,26 @@ class GroupCommit(Generic[T, R]):
         self._lanes = lanes
         self._largest = largest
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._busy = 0  # lanes that will still look for work
         self._running: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T) -> R:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if len(self._running) < self._lanes:
+        if self._busy < self._lanes:
+            self._busy += 1
             lane = asyncio.create_task(self._drain())
             self._running.add(lane)
             lane.add_done_callback(self._running.discard)
         return await future
 
     async def _drain(self) -> None:
+        try:
+            await self._work()
+        finally:
+            self._busy -= 1  # in the same step as the last look: an item that comes after it starts a lane of its own
+
+    async def _work(self) -> None:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(self._largest, len(self._waiting)))]
             try:

@@ -6,6 +6,8 @@ outcome is written only by who still holds it.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,9 +32,22 @@ class Desk:
 class Sweep:
     """`run(desk, now)` returns the number of rows done. `next_due` is when it has work next, for a moved clock.
 
-    A sweep without `next_due` only tidies up; the clock does not stop for it.
+    A sweep without `next_due` only tidies up; the clock does not stop for it. One with `beside` runs that as long as
+    the worker lives, next to the others, and rings when there may be work; then `run` is for a moved clock alone, and
+    must do everything that is due before it returns.
     """
 
     name: str
     run: Callable[[Desk, datetime], Awaitable[int]]
     next_due: Callable[[Database], Awaitable[datetime | None]] | None = None
+    beside: Callable[[Desk, asyncio.Event], Awaitable[None]] | None = None
+
+
+async def repeat(run: Callable[[], Awaitable[int]], bell: asyncio.Event, poll_s: float = 1.0) -> None:
+    """Runs until it finds nothing, then waits for the bell; for what goes beside the other sweeps."""
+    while True:
+        bell.clear()
+        while await run():
+            pass
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(bell.wait(), poll_s)

@@ -11,6 +11,7 @@ import msgspec
 
 from bursar.core.ids import new_event_id
 from bursar.db.pool import Queryable
+from bursar.events.catalogue import CATALOGUE, Audience
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -23,6 +24,7 @@ class Event:
     platform_id: int | None
     body: bytes
     created_at: datetime
+    audience: Audience = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,12 @@ def new_event(
     now: datetime,
     cause: Cause,
     previous: Mapping[str, Any] | None = None,
+    audience: Audience | None = None,
 ) -> Event:
-    """An event with its body as every delivery will send it. `account` and `platform` are (number, public id)."""
+    """An event with its body as every delivery will send it. `account` and `platform` are (number, public id).
+
+    `audience` narrows who hears of it further than its type does, for what the one side may see and the other not.
+    """
     event_id = new_event_id()
     body = _encode(
         {
@@ -60,7 +66,8 @@ def new_event(
             "request": {"id": cause.request_id, "idempotency_key": cause.idempotency_key},
         }
     )
-    return Event(account[0], event_id, type_, platform[0] if platform else None, body, now)
+    heard_by = audience or CATALOGUE[type_].audience
+    return Event(account[0], event_id, type_, platform[0] if platform else None, body, now, heard_by)
 
 
 async def write(db: Queryable, events: Sequence[Event]) -> None:
@@ -69,10 +76,10 @@ async def write(db: Queryable, events: Sequence[Event]) -> None:
     await db.execute(
         """
         -- The events of one transaction, in the order they happened.
-        INSERT INTO event (account_id, id, event_id, type, platform_id, body, created_at)
-        SELECT account_id, nextval('event_id'), event_id, type, platform_id, body, created_at
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::timestamptz[])
-             WITH ORDINALITY AS e (account_id, event_id, type, platform_id, body, created_at, n)
+        INSERT INTO event (account_id, id, event_id, type, platform_id, body, created_at, audience)
+        SELECT account_id, nextval('event_id'), event_id, type, platform_id, body, created_at, audience
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::timestamptz[], $7::text[])
+             WITH ORDINALITY AS e (account_id, event_id, type, platform_id, body, created_at, audience, n)
         ORDER BY n
         """,
         [event.account_id for event in events],
@@ -81,4 +88,23 @@ async def write(db: Queryable, events: Sequence[Event]) -> None:
         [event.platform_id for event in events],
         [event.body for event in events],
         [event.created_at for event in events],
+        [event.audience for event in events],
     )
+
+
+async def write_for_one(db: Queryable, event: Event) -> int:
+    """An event that is not told to everybody: its deliveries are made by whoever writes it. Returns its number."""
+    number: int = await db.fetchval(
+        """
+        INSERT INTO event (account_id, id, event_id, type, platform_id, body, created_at, audience, fanned_out)
+        VALUES ($1, nextval('event_id'), $2, $3, $4, $5, $6, 'none', true)
+        RETURNING id
+        """,
+        event.account_id,
+        event.event_id,
+        event.type,
+        event.platform_id,
+        event.body,
+        event.created_at,
+    )
+    return number

@@ -1,7 +1,7 @@
 """Batched writes: one transaction for all requests of a route that wait together.
 
-A bad row never fails its neighbours: when the shared transaction fails, each row is run again alone, and the row's key
-settles whether the first try was committed after all.
+A bad row never fails its neighbours: when the shared transaction fails, each row is run again alone. When its
+connection is lost, all are tried again, and each row's key settles whether the first try was committed after all.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import asyncpg
-
-from bursar.core.errors import ApiError, DuplicateRequest
+from bursar.core.errors import ApiError, DuplicateRequest, ServiceUnavailable
 from bursar.db.clock import instance_now
 from bursar.db.group import GroupCommit
-from bursar.db.pool import LOST, Busy, Connection, persist
+from bursar.db.pool import Connection, persist
 from bursar.events import outbox
 from bursar.http import idempotency, metrics
 from bursar.http.context import Ctx
@@ -61,15 +59,19 @@ async def _body_unless_held(exchange: Exchange) -> Any:
 async def _flush(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> Sequence[Stored | Exception]:
     metrics.batch_rows.observe(len(items))
     try:
-        return await _together(handler, items)
-    except (asyncpg.PostgresError, Busy, *LOST):
-        results: list[Stored | Exception] = []
-        for exchange, body in items:
-            try:
-                results.append(await persist(lambda one=(exchange, body): _alone(handler, *one)))  # type: ignore[misc]
-            except Exception as error:  # each request gets its own answer
-                results.append(error)
-        return results
+        return await persist(lambda: _together(handler, items))
+    except ServiceUnavailable as unavailable:
+        return [unavailable] * len(items)
+    except Exception as error:
+        if len(items) == 1:
+            return [error]
+    results: list[Stored | Exception] = []
+    for exchange, body in items:
+        try:
+            results.append(await persist(lambda one=(exchange, body): _alone(handler, *one)))  # type: ignore[misc]
+        except Exception as error:  # each request gets its own answer
+            results.append(error)
+    return results
 
 
 async def _alone(handler: Batched, exchange: Exchange, body: Any) -> Stored:

@@ -36,6 +36,7 @@ class Upload:
 
     name: str
     content: bytes
+    content_type: str = ""  # as its sender declared it
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +170,11 @@ def decode_multipart(raw: bytes, content_type: str) -> Parts:
         for part in _multipart.deserialize(io.BytesIO(raw), content_type, len(raw)):
             name = (part.name or "").removesuffix("[]")
             content = part.get_data()
+            if part.filename == "" and not content:
+                continue  # a form's file field that was left empty
             if part.filename is not None:
-                parts.files.setdefault(name, []).append(Upload(part.secure_filename, content))
+                upload = Upload(part.secure_filename, content, part.content_type)
+                parts.files.setdefault(name, []).append(upload)
             elif name in parts.fields:
                 before = parts.fields[name]
                 parts.fields[name] = [*(before if isinstance(before, list) else [before]), content.decode()]

@@ -38,7 +38,8 @@ CACHE_LARGEST = 10_000
 _ACCOUNT = """
 SELECT account_id, public_id, kind, platform_id, platform_public_id, status, kyc_status, connect_status,
        connect_enabled, partner_enabled, payments_paused, payouts_paused, fee_payer, currency, country_code,
-       business_company_name, public_key, client_key, merchant_pricing, application_fee_defaults, capabilities
+       business_company_name, public_key, client_key, merchant_pricing, application_fee_defaults, capabilities,
+       compliance_holds
 FROM account
 WHERE account_id = $1
 """
@@ -188,9 +189,13 @@ def admit(account: Account, gate: Gate) -> None:
             raise AccountInactive
         if account.payments_paused or account.connect_status == "paused":
             raise PaymentsPaused
+        if "payments" in account.compliance_holds:
+            raise PaymentsPaused(details={"reason": "compliance"})
     if gate is Gate.TRANSFERS:
         if account.status == "pending" or account.kyc_status != "verified":
             raise KycRequired
         held = "review" in (account.status, account.connect_status)
         if held or account.payouts_paused or account.connect_status == "paused":
             raise PayoutsPaused
+        if "payouts" in account.compliance_holds:
+            raise PayoutsPaused(details={"reason": "compliance"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from bursar.core.crypto import Vault
 from bursar.core.errors import ApiError, NotFound
 from bursar.db.pool import Queryable
+from bursar.events.catalogue import Audience
 from bursar.events.outbox import Cause, Event, new_event
 from bursar.settings import Settings
 
@@ -41,6 +42,7 @@ class Account:
     merchant_pricing: Mapping[str, Any]
     application_fee_defaults: Mapping[str, Any]
     capabilities: Mapping[str, Any]
+    compliance_holds: Sequence[str] = ()  # what an open compliance request holds back: payments, payouts
 
     @property
     def platform(self) -> tuple[int, str] | None:
@@ -107,13 +109,17 @@ class Ctx:
         """A platform acts on one of its connected accounts."""
         return self.caller is not None and self.caller.owner.account_id != self.account.account_id
 
-    def emit(self, type_: str, data: Mapping[str, Any], *, previous: Mapping[str, Any] | None = None) -> None:
+    def emit(
+        self, type_: str, data: Mapping[str, Any], *, previous: Mapping[str, Any] | None = None,
+        audience: Audience | None = None,
+    ) -> None:  # fmt: skip
         """Records an event of the account acted on; it is written with the change and sent by the worker."""
-        self.emit_for(self.account, type_, data, previous=previous)
+        self.emit_for(self.account, type_, data, previous=previous, audience=audience)
 
     def emit_for(
-        self, account: Account, type_: str, data: Mapping[str, Any], *, previous: Mapping[str, Any] | None = None
-    ) -> None:
+        self, account: Account, type_: str, data: Mapping[str, Any], *, previous: Mapping[str, Any] | None = None,
+        audience: Audience | None = None,
+    ) -> None:  # fmt: skip
         event = new_event(
             type_,
             data,
@@ -122,6 +128,7 @@ class Ctx:
             now=self.now,
             cause=Cause(self.request_id, self.idempotency_key, self.livemode),
             previous=previous,
+            audience=audience,
         )
         self.events.append(event)
         self.effects.append({"type": "event", "event": type_})

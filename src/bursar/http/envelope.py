@@ -23,6 +23,24 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Download:
+    """A file instead of JSON. It is always saved, never shown: whoever sent it may not be trusted."""
+
+    content: bytes
+    name: str
+    mime: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {
+            "Content-Type": self.mime,
+            "Content-Disposition": f'attachment; filename="{self.name}"',
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+            "X-Content-Type-Options": "nosniff",
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """One page of a list that is counted."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from bursar.core.errors import UnknownFields, ValidationFailed
 from bursar.db.pool import Connection, Database
 from bursar.http import body as bodies
 from bursar.http.body import Parts
@@ -76,6 +77,9 @@ class Exchange:
 
     def validated_query(self) -> Any:
         if self.route.query is None:
+            if self.query and self.route.family.unknown_fields == "refuse":
+                error = UnknownFields if self.refuses_unknown else ValidationFailed
+                raise error(details={name: ["is not accepted here"] for name in self.query})
             return None
         return bodies.validate(self.route.query, self.query, refuses_unknown=self.refuses_unknown)
 

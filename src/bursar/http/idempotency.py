@@ -23,7 +23,7 @@ from bursar.core.errors import (
     InvalidIdempotencyKey,
     MissingIdempotencyKey,
 )
-from bursar.db.pool import Connection, Record
+from bursar.db.pool import SESSION, Connection, Record
 from bursar.http.families import Family, KeyScope
 
 DAY = timedelta(days=1)
@@ -136,37 +136,53 @@ async def complete(db: Connection, wanted: Claim, reply: Stored, *, secret: str 
     )
 
 
+_CLAIM_MANY = """
+-- The keys of one batch, each with its reply. A key that is taken yields no row; an expired one is taken over.
+WITH patience AS MATERIALIZED (
+    -- A twin in flight elsewhere is waited for, but not for long.
+    SELECT set_config('lock_timeout', '250ms', true)
+), claimed AS (
+    INSERT INTO idempotency_key AS held
+        (account_id, family, scope, key, fingerprint, status, headers, body, created_at, expires_at)
+    SELECT account_id, family, scope, key, fingerprint, status, headers, body, $9::timestamptz, $9::timestamptz + keep
+    FROM patience
+    CROSS JOIN unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::smallint[], $7::text[],
+                      $8::bytea[], $10::interval[])
+         AS k (account_id, family, scope, key, fingerprint, status, headers, body, keep)
+    ON CONFLICT (account_id, family, scope, key) DO UPDATE
+        SET fingerprint = excluded.fingerprint, status = excluded.status, headers = excluded.headers,
+            body = excluded.body, sealed = false,
+            created_at = excluded.created_at, expires_at = excluded.expires_at
+        WHERE held.expires_at <= excluded.created_at AND held.status IS NOT NULL
+    RETURNING account_id, family, scope, key
+)
+SELECT account_id, family, scope, key, set_config('lock_timeout', $11, true)
+FROM (SELECT * FROM claimed ORDER BY key) AS claimed  -- sorted, so that all are claimed before patience ends
+"""
+
+
 async def claim_many(db: Connection, wanted: Sequence[Claim], replies: Sequence[Stored], now: datetime) -> set[int]:
     """Claims and completes many keys in one statement; returns the positions that were free."""
-    rows = await db.fetch(
-        """
-        -- The keys of one batch, each with its reply. A key that is taken yields no row; an expired one is taken over.
-        INSERT INTO idempotency_key AS held
-            (account_id, family, scope, key, fingerprint, status, headers, body, created_at, expires_at)
-        SELECT account_id, family, scope, key, fingerprint, status, headers, body,
-               $9::timestamptz, $9::timestamptz + keep
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::smallint[], $7::text[],
-                    $8::bytea[], $10::interval[])
-             AS k (account_id, family, scope, key, fingerprint, status, headers, body, keep)
-        ON CONFLICT (account_id, family, scope, key) DO UPDATE
-            SET fingerprint = excluded.fingerprint, status = excluded.status, headers = excluded.headers,
-                body = excluded.body, sealed = false,
-                created_at = excluded.created_at, expires_at = excluded.expires_at
-            WHERE held.expires_at <= excluded.created_at AND held.status IS NOT NULL
-        RETURNING account_id, family, scope, key
-        """,
-        [claim.owner_id for claim in wanted],
-        [claim.family.name for claim in wanted],
-        [claim.scope for claim in wanted],
-        [claim.key for claim in wanted],
-        [claim.fingerprint for claim in wanted],
-        [reply.status for reply in replies],
-        [_pack(reply.headers) for reply in replies],
-        [reply.body for reply in replies],
-        now,
-        [claim.keep for claim in wanted],
-    )
-    free = {tuple(row) for row in rows}
+    try:
+        rows = await db.fetch(
+            _CLAIM_MANY,
+            [claim.owner_id for claim in wanted],
+            [claim.family.name for claim in wanted],
+            [claim.scope for claim in wanted],
+            [claim.key for claim in wanted],
+            [claim.fingerprint for claim in wanted],
+            [reply.status for reply in replies],
+            [_pack(reply.headers) for reply in replies],
+            [reply.body for reply in replies],
+            now,
+            [claim.keep for claim in wanted],
+            SESSION["lock_timeout"],
+        )
+    except asyncpg.LockNotAvailableError as error:
+        if len(wanted) > 1:
+            raise  # one of them; run alone, each will know
+        raise DuplicateRequest from error
+    free = {(row["account_id"], row["family"], row["scope"], row["key"]) for row in rows}
     return {position for position, claim in enumerate(wanted) if claim.identity in free}
 
 

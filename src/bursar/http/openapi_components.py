@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Node = dict[str, Any]
 Kind = Literal["schemas", "parameters", "headers", "responses", "examples"]
@@ -33,10 +33,22 @@ class Components:
             node = getattr(self, kind)[name]
         return node
 
-    def as_node(self) -> Node:
-        """Sorted by name, so that a new route adds lines to the document and moves none."""
-        kinds: tuple[Kind, ...] = ("schemas", "parameters", "headers", "responses", "examples")
-        return {kind: dict(sorted(getattr(self, kind).items())) for kind in kinds if getattr(self, kind)}
+    def used_by(self, paths: Node) -> Node:
+        """The parts that the paths refer to, directly or not; by name, so that a new route moves no line of another."""
+        found: dict[str, dict[str, Node]] = {}
+        waiting: list[Any] = [paths]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, list):
+                waiting.extend(node)
+            elif isinstance(node, dict):
+                waiting.extend(node.values())
+                if isinstance(target := node.get("$ref"), str):
+                    _, _, kind, name = target.split("/")
+                    if name not in found.setdefault(kind, {}):
+                        found[kind][name] = getattr(self, kind)[name]
+                        waiting.append(found[kind][name])
+        return {kind: dict(sorted(found[kind].items())) for kind in get_args(Kind) if kind in found}
 
 
 def reference(kind: Kind, name: str) -> Node:

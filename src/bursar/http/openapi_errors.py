@@ -167,10 +167,7 @@ FAILURE: Node = {
 
 def responses(components: Components, route: Route, headers: Node) -> dict[str, Node]:
     """The error responses of an operation; operations with the same codes share them."""
-    components.schemas.setdefault("Failure", FAILURE)
-    return {
-        str(status): _response(components, status, errors, headers) for status, errors in errors_of(route).items()
-    }
+    return {str(status): _response(components, status, errors, headers) for status, errors in errors_of(route).items()}
 
 
 def _response(components: Components, status: int, errors: list[type[ApiError]], headers: Node) -> Node:

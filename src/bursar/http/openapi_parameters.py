@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from inspect import get_annotations
 
+from bursar.core.clock import SIGNATURE_TOLERANCE_S
 from bursar.http.families import Family, KeyScope
 from bursar.http.openapi_components import Components, Node, reference
 from bursar.http.routes import Route
-from bursar.http.signing import SIGNATURE_TOLERANCE_S, Message, Signed
+from bursar.http.signing import Message, Signed
 
 _ACCOUNT_ID = "acc7k2m9q4x8c1v5n3t_1042"
 _IDENTIFIER: Node = {"type": "integer", "minimum": 1, "examples": [42]}
@@ -48,26 +49,21 @@ def message_in_words(message: Message) -> str:
 def headers(components: Components, route: Route) -> list[Node]:
     """The headers of an operation, besides those that every HTTP client sends by itself."""
     family = route.family
-    found = []
-    if family.account_header and family.name != "operator":
-        found.append(_shared(components, "Service-Account", family.account_field, _service_account(family)))
+    found: list[tuple[str, str, Node]] = []  # header, its variant, what is said of it
+    if family.account_header:
+        found.append(("Service-Account", ".or-field" if family.account_field else "", _service_account(family)))
     if family.name != "operator":
-        found += [_shared(components, name, "", _match(name, whose)) for name, whose in _MATCHED]
-    if not route.writes:
-        return found
-    if family.message is not None:
-        found.append(_shared(components, "X-Service-Timestamp", "", _TIMESTAMP))
-        found.append(_shared(components, "X-Service-Signature", family.name, _signature(family.message)))
-    found.append(_shared(components, "Idempotency-Key", family.name, _idempotency_key(family)))
-    return found
-
-
-_MATCHED = (("X-Service-Client-Key", "client"), ("X-Service-Public-Key", "public"))
-
-
-def _shared(components: Components, name: str, variant: Any, node: Node) -> Node:
-    suffix = {True: ".or-field", False: ".header-only", "": ""}.get(variant, f".{variant}")
-    return components.put("parameters", f"{name}{suffix}", {"name": name, "in": "header", **node})
+        found.append(("X-Service-Client-Key", "", _matched("client")))
+        found.append(("X-Service-Public-Key", "", _matched("public")))
+    if route.writes and family.message is not None:
+        found.append(("X-Service-Timestamp", "", _TIMESTAMP))
+        found.append(("X-Service-Signature", f".{family.name}", _signature(family.message)))
+    if route.writes:
+        found.append(("Idempotency-Key", f".{family.name}", _idempotency_key(family)))
+    return [
+        components.put("parameters", name + variant, {"name": name, "in": "header", **node})
+        for name, variant, node in found
+    ]
 
 
 def _service_account(family: Family) -> Node:
@@ -80,7 +76,7 @@ def _service_account(family: Family) -> Node:
     }
 
 
-def _match(name: str, whose: str) -> Node:
+def _matched(whose: str) -> Node:
     return {
         "required": False,
         "description": f"When sent, it must be the {whose} key of the caller or of the account acted on.",
@@ -159,8 +155,7 @@ def _defined_in(route: Route, name: str) -> str:
     assert route.query is not None
     fields = route.query.model_fields
     python_name = next((own for own, entry in fields.items() if (entry.alias or own) == name), name)
-    owner = next(base for base in reversed(route.query.__mro__) if python_name in base.__dict__.get("__annotations__", {}))
-    return owner.__name__
+    return next(base.__name__ for base in route.query.__mro__ if python_name in get_annotations(base))
 
 
 def _query(components: Components, owner: str, name: str, schema: Node, *, required: bool) -> Node:

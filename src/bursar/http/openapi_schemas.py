@@ -52,25 +52,28 @@ class Replies:
         return {} if reply is None else self._of(inspect.type_info(reply))
 
     def _of(self, info: inspect.Type) -> Node:
+        node: Node
         match info:
             case inspect.Metadata(type=inner, extra_json_schema=extra):
-                return self._of(inner) | (extra or {})
+                node = self._of(inner) | (extra or {})
             case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType():
-                return reference("schemas", self._named(info))
+                node = reference("schemas", self._named(info))
             case inspect.UnionType(types=members):
-                return {"anyOf": [self._of(member) for member in members]}
+                node = {"anyOf": [self._of(member) for member in members]}
             case inspect.LiteralType(values=values):
-                return _enum(values)
+                node = _enum(values)
             case inspect.EnumType(cls=cls):
-                return _enum([member.value for member in cls])
+                node = _enum([member.value for member in cls])
             case inspect.DictType(value_type=value):
                 of_values = self._of(value)
-                return {"type": "object"} | ({"additionalProperties": of_values} if of_values else {})
+                node = {"type": "object"} | ({"additionalProperties": of_values} if of_values else {})
             case inspect.TupleType(item_types=items):
-                return {"type": "array", "prefixItems": [self._of(item) for item in items], "items": False}
+                node = {"type": "array", "prefixItems": [self._of(item) for item in items], "items": False}
             case inspect.CollectionType(item_type=item):
-                return {"type": "array", "items": self._of(item)}
-        return _scalar(info)
+                node = {"type": "array", "items": self._of(item)}
+            case _:
+                node = _scalar(info)
+        return node
 
     def _named(self, info: inspect.StructType | inspect.DataclassType | inspect.TypedDictType) -> str:
         cls = info.cls
@@ -80,7 +83,8 @@ class Replies:
         name = cls.__name__.lstrip("_")
         if name in kept:
             name = _feature(cls.__module__) + name
-        assert name not in kept, f"two replies are called {name}"
+        while name in kept:
+            name += "_"
         self._names[cls] = name
         kept[name] = {}  # a struct may contain itself
         kept[name] = self._object(info, cls)
@@ -99,13 +103,13 @@ class Replies:
             has_default = not (entry.default is msgspec.NODEFAULT and entry.default_factory is msgspec.NODEFAULT)
             if entry.required or (has_default and not left_out):
                 required.append(entry.encode_name)
-        described = {"description": " ".join(cls.__doc__.split())} if _own_docstring(cls) else {}
-        return {"type": "object", **described, "properties": properties, "required": required}
+        return {"type": "object", **_described(cls), "properties": properties, "required": required}
 
 
-def _own_docstring(cls: type) -> bool:
-    """Dataclasses get a made-up docstring, which is their signature."""
-    return bool(cls.__doc__) and not (cls.__doc__ or "").startswith(f"{cls.__name__}(")
+def _described(cls: type) -> Node:
+    words = " ".join((cls.__doc__ or "").split())
+    made_up = words.startswith(f"{cls.__name__}(")  # a dataclass without a docstring gets its signature
+    return {"description": words} if words and not made_up else {}
 
 
 def _enum(values: Sequence[Any]) -> Node:

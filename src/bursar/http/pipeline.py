@@ -170,9 +170,11 @@ class Pipeline:
             account = await self.instance.callers.target(caller, named)
             if named.isdigit():
                 exchange.headers["Deprecation"] = f"@{V2_SINCE}"
-        match_keys(
-            caller, account, request.get_header("X-Service-Client-Key"), request.get_header("X-Service-Public-Key")
-        )
+        public_key = request.get_header("X-Service-Public-Key")
+        if public_key is None and route.family.account_field:
+            field = exchange.values.get("public_key")
+            public_key = field if isinstance(field, str) else None
+        match_keys(caller, account, request.get_header("X-Service-Client-Key"), public_key)
         require_scope(caller, route.scope)
         if route.platform_only and caller.owner.kind != "platform":
             raise Forbidden("Only platforms may use this endpoint.")
@@ -326,6 +328,8 @@ def _decode(exchange: Exchange, request: falcon.asgi.Request) -> None:
     route, family = exchange.route, exchange.route.family
     exchange.query = body.decode_query(request.query_string)
     if not route.writes:
+        if exchange.raw and family.unknown_fields == "refuse":
+            raise BadRequest("Reads take no body.")
         return
     content_type = (request.content_type or "").partition(";")[0].strip().lower()
     if not exchange.raw:

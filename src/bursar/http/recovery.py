@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from bursar.core.errors import ApiError
 from bursar.db.clock import instance_now
 from bursar.db.pool import Connection, Database, Record, persist
 from bursar.db.sweep import Desk, Sweep
@@ -75,14 +74,21 @@ async def _next_due(db: Database) -> datetime | None:
 
 
 async def _resume(desk: Desk, route: Route, row: Record) -> None:
-    handler = route.handler
-    assert isinstance(handler, Processor)
+    """Asks again and writes the outcome. What goes wrong is this operation's alone: it is looked at again later."""
     try:
-        async with asyncio.timeout(handler.timeout_s):
-            outcome = await handler.call(Outside(desk.db, desk.settings, desk.wake), row["intent"])
+        await _finish(desk, route, row)
     except (Unknown, TimeoutError, OSError):
         await _look_later(desk, row)
-        return
+    except Exception:
+        log.exception("operation.not_finished", kind=row["kind"], operation_id=row["id"])
+        await _look_later(desk, row)
+
+
+async def _finish(desk: Desk, route: Route, row: Record) -> None:
+    handler = route.handler
+    assert isinstance(handler, Processor)
+    async with asyncio.timeout(handler.timeout_s):
+        outcome = await handler.call(Outside(desk.db, desk.settings, desk.wake), row["intent"])
 
     async def write() -> None:
         async with desk.db.transaction() as db:
@@ -95,10 +101,7 @@ async def _resume(desk: Desk, route: Route, row: Record) -> None:
             await operations.done(db, row["account_id"], row["id"], ctx.now)
         desk.wake()
 
-    try:
-        await persist(write)
-    except ApiError as error:
-        log.error("operation.not_finished", kind=row["kind"], operation_id=row["id"], code=error.code)
+    await persist(write)
 
 
 async def _context(desk: Desk, db: Connection, row: Record) -> Ctx:

@@ -15,6 +15,8 @@ def render(route: Route, result: Any, ctx: Ctx) -> Stored:
     """The reply for a value, for an `Answer` with a status of its own, or for a declared error."""
     if isinstance(result, ApiError):
         return failed(result)
+    if isinstance(result, envelope.Download):
+        return Stored(route.status, result.content, result.headers)
     status, headers = route.status, {}
     if isinstance(result, envelope.Answer):
         status, headers, result = result.status or status, result.headers, result.data

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from bursar.core.errors import ApiError
+from bursar.core.errors import ApiError, ServiceUnavailable
 from bursar.db.clock import instance_now
 from bursar.db.pool import Connection, persist
 from bursar.events import outbox
@@ -157,8 +157,8 @@ async def _leave_pending(
 
 
 async def _as_stored(exchange: Exchange, db: Connection) -> Stored:
-    assert exchange.claim is not None, "an operation without a key has no second finisher"
-    held = await idempotency.find(db, exchange.claim)
-    assert held is not None
-    assert held.reply is not None
+    """What another finisher wrote. An error that gave the key back left no reply: the next try will tell."""
+    held = await idempotency.find(db, exchange.claim) if exchange.claim is not None else None
+    if held is None or held.reply is None:
+        raise ServiceUnavailable(headers={"Retry-After": "1"})
     return held.reply

@@ -17,7 +17,7 @@ import structlog
 
 from bursar.core.clock import iso
 from bursar.core.crypto import Opener, Sealer, Vault
-from bursar.db.clock import instance_now, move_to
+from bursar.db.clock import CLOCK_LOCK, instance_now, move_to
 from bursar.db.notify import WAKE, Hints
 from bursar.db.pool import LOST, Busy, Database, Record
 from bursar.db.sweep import Desk, Sweep
@@ -27,7 +27,6 @@ from bursar.settings import Settings
 log = structlog.get_logger()
 
 POLL_S = 1.0
-CLOCK_LOCK = 0x636C6F63  # "cloc"
 ROUNDS_LARGEST = 10_000  # a sweep that never runs dry is a defect, not a load
 
 _CLAIM_COMMAND = """
@@ -48,19 +47,25 @@ class Worker:
     def __init__(self, settings: Settings, db: Database, sweeps: Sequence[Sweep]) -> None:
         self._sweeps = sweeps
         self._woken = asyncio.Event()
+        self._bells = [self._woken]
         url = settings.database_url.get_secret_value()
-        self._hints = Hints(url, {WAKE: lambda _: self._woken.set()}, self._woken.set)
+        self._hints = Hints(url, {WAKE: lambda _: self._wake()}, self._wake)
         self._desk = Desk(
             db=db,
             settings=settings,
             vault=Vault(settings.key_pepper, Sealer(settings.seal_public_key)),
             opener=Opener(settings.seal_private_key),
-            wake=self._woken.set,
+            wake=self._wake,
         )
+
+    def _wake(self) -> None:
+        for bell in self._bells:
+            bell.set()
 
     async def run(self) -> None:
         """Sweeps until cancelled. A lost database is waited for."""
         await self._hints.start()
+        beside = [asyncio.create_task(self._run_beside(sweep)) for sweep in self._sweeps if sweep.beside is not None]
         try:
             while True:
                 self._woken.clear()
@@ -72,7 +77,24 @@ class Worker:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), POLL_S)
         finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await self._hints.stop()
+
+    async def _run_beside(self, sweep: Sweep) -> None:
+        """Work that waits for others, such as receivers of deliveries, so that no sweep waits for it."""
+        assert sweep.beside is not None
+        bell = asyncio.Event()
+        self._bells.append(bell)
+        while True:
+            try:
+                await sweep.beside(self._desk, bell)
+            except (Busy, asyncpg.PostgresError, *LOST) as error:
+                log.warning("worker.database_lost", error=type(error).__name__, sweep=sweep.name)
+            except Exception:
+                log.exception("sweep.failed", sweep=sweep.name)
+            await asyncio.sleep(POLL_S)
 
     async def tick(self) -> None:
         """Orders first, then whatever is due now."""
@@ -80,7 +102,8 @@ class Worker:
             await self._carry_out(command)
         async with self._clock_held(alone=False):
             for sweep in self._sweeps:
-                await self._sweep(sweep)
+                if sweep.beside is None:
+                    await self._sweep(sweep)
 
     async def run_due(self) -> dict[str, int]:
         """Runs every sweep until none finds anything; rows done, per sweep."""

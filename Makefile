@@ -1,0 +1,70 @@
+# Everything a contributor or an operator does here. Bare `make` lists the targets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-installed
+DEV := $(VENV)/.dev-installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check migrate openapi bench lock clean
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(DEV) ## Install everything for development and tests into .venv.
+
+run: $(RUNTIME) ## Run a test instance with a demo on http://127.0.0.1:8484 (PORT=… for another port).
+	@BURSAR_ENV=test $(BIN)/bursar serve $(if $(PORT),--port $(PORT))
+
+test: $(DEV) ## Run all tests (JOBS=… processes, ARGS=… for pytest).
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+check: $(DEV) ## Check format, lint, types and import directions.
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest tests/unit -k imports
+
+migrate: $(RUNTIME) ## Bring the database to this version's schema.
+	@$(BIN)/bursar migrate
+
+openapi: $(RUNTIME) ## Write docs/openapi.json.
+	@BURSAR_ENV=test $(BIN)/bursar openapi --output docs/openapi.json
+
+bench: $(DEV) ## Measure the service beside the database's own speed.
+	@$(BIN)/python -m bench
+
+lock: ## Pin the requirements anew (for maintainers; needs uv).
+	@for name in runtime dev; do \
+	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	    --no-annotate --upgrade --output-file requirements/$$name.txt requirements/$$name.in || exit 1; \
+	done
+
+clean: ## Remove what was installed and built; data/ stays.
+	@rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	  $$python -m venv $(VENV) >/dev/null 2>&1 && exit 0; \
+	  rm -rf $(VENV); \
+	  echo "$$python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; \
+	  exit 1; \
+	done; \
+	echo "Python 3.11 or later is needed; put it on the PATH or run: make PYTHON=/path/to/python3 …" >&2; \
+	exit 1
+
+$(RUNTIME): requirements/runtime.txt pyproject.toml | $(BIN)/python
+	@echo "Installing what the service needs …"
+	@$(PIP) install --require-hashes -r requirements/runtime.txt
+	@$(PIP) install --no-build-isolation --no-deps -e .
+	@touch $@
+
+$(DEV): requirements/dev.txt pyproject.toml | $(BIN)/python
+	@echo "Installing what development and tests need …"
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(PIP) install --no-build-isolation --no-deps -e .
+	@touch $(RUNTIME) $@

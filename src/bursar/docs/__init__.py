@@ -1,0 +1,1 @@
+"""The reference page: the OpenAPI document as plain HTML, readable without script and without internet access."""

@@ -1,0 +1,93 @@
+"""Has a file inspected by a process of its own, and holds the answer against what its sender said it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from bursar.core.errors import FileTooLarge
+from bursar.features.uploads.errors import UnsupportedFileType
+from bursar.http.body import Upload
+
+log = structlog.get_logger()
+
+LARGEST = 10 * 1024 * 1024
+TIMEOUT_S = 15.0
+AT_ONCE = 4
+EXTENSIONS = {"pdf": "application/pdf", "jpg": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png"}
+UNDECLARED = frozenset({"", "application/octet-stream"})
+
+_INSPECTOR = Path(__file__).with_name("inspector.py")
+_places: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A file that may be kept."""
+
+    name: str
+    mime: str
+    content: bytes
+
+
+async def inspect(upload: Upload, *, field: str = "files", largest: int = LARGEST) -> Inspected:
+    """The file as it will be kept. Its extension, its declared type and its content must agree."""
+    if len(upload.content) > largest:
+        raise FileTooLarge(details={"field": field, "file": upload.name, "max_bytes": largest})
+    if not upload.content:
+        raise _unsupported(field, upload, "is empty")
+    expected = EXTENSIONS.get(upload.name.rpartition(".")[2].lower())
+    if expected is None:
+        raise _unsupported(field, upload, "must be named .pdf, .jpg, .jpeg or .png")
+    declared = upload.content_type.partition(";")[0].strip().lower().replace("image/jpg", "image/jpeg")
+    if declared not in UNDECLARED and declared != expected:
+        raise _unsupported(field, upload, "has a name and a declared type that differ")
+    mime, kept = await _look_into(field, upload)
+    if mime != expected:
+        raise _unsupported(field, upload, "is not what its name says")
+    return Inspected(safe_name(upload.name), mime, kept)
+
+
+async def _look_into(field: str, upload: Upload) -> tuple[str, bytes]:
+    loop = asyncio.get_running_loop()
+    if loop not in _places:
+        _places.clear()
+        _places[loop] = asyncio.Semaphore(AT_ONCE)
+    async with _places[loop]:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", str(_INSPECTOR), env={},
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                answer, _ = await child.communicate(upload.content)
+        except TimeoutError:
+            answer = b""
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+    first, _, kept = answer.partition(b"\n")
+    if child.returncode != 0 or not first:
+        log.warning("upload.inspector_died", returncode=child.returncode)
+        raise _unsupported(field, upload, "cannot be read")
+    verdict = json.loads(first)
+    if "refused" in verdict:
+        raise _unsupported(field, upload, verdict["refused"])
+    return verdict["mime"], kept
+
+
+def _unsupported(field: str, upload: Upload, reason: str) -> UnsupportedFileType:
+    return UnsupportedFileType(details={field: [f"{safe_name(upload.name)} {reason}"]})
+
+
+def safe_name(name: str) -> str:
+    """A name that is safe in a header and on any disk."""
+    kept = re.sub(r"[^A-Za-z0-9._ -]+", "_", name).strip(" .")[-100:]
+    return kept or "file"

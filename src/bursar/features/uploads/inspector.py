@@ -1,0 +1,146 @@
+"""Looks into one file that a stranger sent. Runs as a process of its own, with little memory and little time.
+
+Reads the file from standard input; writes one line of JSON and, if the file is good, the bytes to keep: an image
+decoded and encoded anew, so that nothing but its pixels is left, or the PDF as it came. It imports nothing of the
+service, so that it starts quickly and holds no secret.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import resource
+import sys
+import zlib
+
+MEMORY = 1024 * 1024 * 1024
+CPU_S = 10
+PIXELS_LARGEST = 40_000_000
+INFLATED_LARGEST = 64 * 1024 * 1024
+TRAILER_LARGEST = 1024
+
+# What a document has no need of, and a reader might run, open or send.
+ACTIVE = frozenset(
+    b"JavaScript JS Launch EmbeddedFile EmbeddedFiles RichMedia XFA SubmitForm ImportData Encrypt".split()
+)
+
+_NAME = re.compile(rb"/([^\x00\t\n\x0c\r ()<>\[\]{}/%]+)")
+_ESCAPE = re.compile(rb"#([0-9A-Fa-f]{2})")
+_STREAM = re.compile(rb"stream\r?\n")
+
+
+class Refused(Exception):
+    """The file is not one that is kept; the message says why."""
+
+
+def inspect(content: bytes) -> tuple[str, bytes]:
+    """The type that the content shows, and the bytes to keep."""
+    if content.startswith(b"%PDF-"):
+        check_pdf(content)
+        return "application/pdf", content
+    return clean_image(content)
+
+
+def clean_image(content: bytes) -> tuple[str, bytes]:
+    from PIL import Image, ImageOps
+
+    formats = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG"}
+    kind = next((name for magic, name in formats.items() if content.startswith(magic)), None)
+    if kind is None:
+        raise Refused("is not a PDF, JPEG or PNG")
+    Image.MAX_IMAGE_PIXELS = PIXELS_LARGEST
+    try:
+        image: Image.Image = Image.open(io.BytesIO(content), formats=[kind])
+        if image.width * image.height > PIXELS_LARGEST:
+            raise Refused("has more than 40 million pixels")
+        if getattr(image, "n_frames", 1) > 1:
+            raise Refused("has more than one frame")
+        image.load()
+        if kind == "JPEG":
+            image = ImageOps.exif_transpose(image)
+            plain = image.convert("L" if image.mode == "L" else "RGB")
+        else:
+            plain = image if image.mode in ("L", "LA", "RGB", "RGBA") else image.convert("RGBA")
+        kept = io.BytesIO()
+        plain.info.clear()
+        if kind == "JPEG":
+            plain.save(kept, "JPEG", quality=90)
+        else:
+            plain.save(kept, "PNG", compress_level=6)
+    except Refused:
+        raise
+    except Exception as error:  # whatever a hostile image provokes
+        raise Refused("cannot be read as an image") from error
+    return f"image/{kind.lower()}", kept.getvalue()
+
+
+def check_pdf(content: bytes) -> None:
+    end = content.rfind(b"%%EOF")
+    if end < 0 or len(content) - end > TRAILER_LARGEST or content[end + 5 :].strip():
+        raise Refused("is not a complete PDF")
+    if active := ACTIVE & _names(content):
+        raise Refused(_reason(active))
+    for found in hidden_objects(content):
+        if active := ACTIVE & _names(found):
+            raise Refused(_reason(active))
+
+
+def _reason(active: frozenset[bytes] | set[bytes]) -> str:
+    return "is encrypted" if b"Encrypt" in active else "has active content or attachments"
+
+
+def _names(text: bytes) -> set[bytes]:
+    """Every name in PDF syntax, its escapes undone: /J#61vaScript is /JavaScript."""
+    return {
+        _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), name) if b"#" in name else name
+        for name in _NAME.findall(text)
+    }
+
+
+def hidden_objects(content: bytes) -> list[bytes]:
+    """The objects that are packed into compressed streams. What cannot be unpacked cannot be kept."""
+    unpacked: list[bytes] = []
+    budget = INFLATED_LARGEST
+    previous = 0
+    for match in _STREAM.finditer(content):
+        head = content[max(previous, content.rfind(b" obj", 0, match.start())) : match.start()]
+        previous = match.end()
+        names = _names(head)
+        if b"ObjStm" not in names:
+            continue
+        filters = names & {b"FlateDecode", b"Fl", b"LZWDecode", b"ASCII85Decode", b"ASCIIHexDecode", b"RunLengthDecode",
+                           b"Crypt", b"LZW", b"A85", b"AHx", b"RL"}  # fmt: skip
+        if not filters:
+            unpacked.append(content[match.end() : content.find(b"endstream", match.end())])
+            continue
+        if not filters <= {b"FlateDecode", b"Fl"} or b"DecodeParms" in names:
+            raise Refused("packs its objects in an unusual way")
+        try:
+            inflated = zlib.decompressobj().decompress(content[match.end() :], budget + 1)
+        except zlib.error as error:
+            raise Refused("is damaged") from error
+        budget -= len(inflated)
+        if budget < 0:
+            raise Refused("unpacks to too much")
+        unpacked.append(inflated)
+    return unpacked
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    try:
+        mime, kept = inspect(sys.stdin.buffer.read())
+    except Refused as error:
+        answer, kept = {"refused": str(error)}, b""
+    except MemoryError:
+        answer, kept = {"refused": "needs too much memory"}, b""
+    else:
+        answer = {"mime": mime}
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""A context for work that no API request started: a hosted page, or a sweep of the worker."""
+
+from __future__ import annotations
+
+from bursar.core import ids
+from bursar.core.crypto import Vault
+from bursar.db.clock import instance_now
+from bursar.db.pool import Connection
+from bursar.http.caller import load_account
+from bursar.http.context import Ctx
+from bursar.settings import Settings
+
+
+async def acting_on(
+    db: Connection, account_id: int, settings: Settings, vault: Vault, *, request_id: str | None = None
+) -> Ctx:
+    """A context without a caller, in the open transaction. Whoever asks for it writes its events."""
+    account = await load_account(db, account_id)
+    assert account is not None
+    return Ctx(
+        account=account,
+        caller=None,
+        db=db,
+        dated=await instance_now(db),
+        request_id=request_id or ids.new_request_id(),
+        vault=vault,
+        settings=settings,
+        livemode=not settings.is_test,
+    )

@@ -1,0 +1,74 @@
+"""Imports go one way only, and the command line starts without the service's weight."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import bursar
+
+ROOT = Path(bursar.__file__).parent
+
+# What each layer is made of; a module imports from its own layer and those above it in this list.
+LAYERS = (
+    {"core"},
+    {"settings", "logs", "db", "http", "ledger", "events", "processors", "worker"},
+    {"features"},
+)
+TOP = len(LAYERS)  # pages, console, docs, client, app, cli, supervisor, demo: whatever is not named above
+LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bursar."):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.startswith("bursar."))
+
+
+MODULES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT or path.stem != "__init__"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    place = path.relative_to(ROOT).with_suffix("").parts
+    for imported in imports_of(path):
+        layer = imported.split(".")[1]
+        if layer != "__version__":
+            below = LEVELS.get(layer, TOP) <= LEVELS.get(place[0], TOP)
+            assert below, f"{'/'.join(place)} imports {imported}"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if "features" in path.parts], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_imports_of_other_features_are_of_their_service(path: Path) -> None:
+    own = path.relative_to(ROOT / "features").parts[0]
+    for imported in imports_of(path):
+        parts = imported.split(".")
+        if parts[1] == "features" and len(parts) > 3 and parts[2] != own:
+            assert "service" in parts[3:], f"{path.relative_to(ROOT)} imports {imported}"
+
+
+def test_imports_of_the_command_line_are_light() -> None:
+    """`bursar --help` loads neither the web server nor the database driver nor the models."""
+    check = "import sys, bursar.cli.commands as c; c.command(); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    heavy = {"asyncpg", "falcon", "uvicorn", "cryptography", "nacl", "bursar.settings", "bursar.app"}
+    assert not heavy & set(ran.stdout.split())
+
+
+def test_imports_leave_help_quick() -> None:
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-m", "bursar", "--help"], capture_output=True, check=True)
+        took.append(time.monotonic() - began)
+    assert min(took) < 1.0  # 0.25 s on an idle machine; this one may be busy
