@@ -25,7 +25,7 @@ check: $(DEV) ## Check format, lint, types and import directions.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest tests/unit -k imports
+	@$(BIN)/python -m pytest tests/cli/test_imports.py
 
 migrate: $(RUNTIME) ## Bring the database to this version's schema.
 	@$(BIN)/bursar migrate

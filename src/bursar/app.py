@@ -16,18 +16,39 @@ import uvicorn
 from bursar import logs
 from bursar.db.pool import Database
 from bursar.db.sweep import Sweep
+from bursar.docs import page as docs
+from bursar.features.accounts import connected_routes as connected_accounts
 from bursar.features.accounts import operator as accounts_operator
 from bursar.features.accounts import routes as accounts
 from bursar.features.api_keys import operator as api_keys_operator
 from bursar.features.api_keys import routes as api_keys
+from bursar.features.bank_accounts import operator as bank_accounts_operator
+from bursar.features.bank_accounts import routes as bank_accounts
+from bursar.features.compliance import operator as compliance_operator
+from bursar.features.compliance import routes as compliance
+from bursar.features.compliance import sweeps as compliance_sweeps
+from bursar.features.deliveries import routes as deliveries
+from bursar.features.events import routes as events
+from bursar.features.identity import operator as identity_operator
+from bursar.features.identity import routes as identity
+from bursar.features.identity import sweeps as identity_sweeps
+from bursar.features.notices import pages as mailbox
+from bursar.features.notices import sweeps as notices_sweeps
 from bursar.features.operator import routes as operator
+from bursar.features.payments import routes as payments
+from bursar.features.support import operator as support_operator
+from bursar.features.support import routes as support
+from bursar.features.transactions import routes as transactions
+from bursar.features.uploads import operator as uploads_operator
 from bursar.features.webhooks import operator as webhooks_operator
 from bursar.features.webhooks import routes as webhooks
+from bursar.features.webhooks import sweeps as webhooks_sweeps
 from bursar.http import asgi, guard, health, sweeps
 from bursar.http.instance import Instance
 from bursar.http.pipeline import Pipeline
 from bursar.http.recovery import recovery_sweep
 from bursar.http.routes import Route
+from bursar.pages import site, verification
 from bursar.settings import Settings
 from bursar.worker.loop import Worker
 
@@ -35,15 +56,36 @@ log = structlog.get_logger()
 
 ROUTES: tuple[Route, ...] = (
     *accounts.ROUTES,
+    *connected_accounts.ROUTES,
+    *identity.ROUTES,
+    *compliance.ROUTES,
+    *support.ROUTES,
+    *bank_accounts.ROUTES,
     *api_keys.ROUTES,
+    *payments.ROUTES,
+    *transactions.ROUTES,
     *webhooks.ROUTES,
+    *deliveries.ROUTES,
+    *events.ROUTES,
     *operator.ROUTES,
     *accounts_operator.ROUTES,
     *api_keys_operator.ROUTES,
     *webhooks_operator.ROUTES,
+    *uploads_operator.ROUTES,
+    *identity_operator.ROUTES,
+    *compliance_operator.ROUTES,
+    *support_operator.ROUTES,
+    *bank_accounts_operator.ROUTES,
 )
 
-SWEEPS: tuple[Sweep, ...] = (recovery_sweep(ROUTES), *sweeps.SWEEPS)
+SWEEPS: tuple[Sweep, ...] = (
+    recovery_sweep(ROUTES),
+    *sweeps.SWEEPS,
+    *webhooks_sweeps.SWEEPS,
+    *notices_sweeps.SWEEPS,
+    *identity_sweeps.SWEEPS,
+    *compliance_sweeps.SWEEPS,
+)
 
 
 def routes_of(settings: Settings, extra: Sequence[Route] = ()) -> list[Route]:
@@ -56,7 +98,12 @@ def create_app(instance: Instance, extra: Sequence[Route] = ()) -> Any:
     app = falcon.asgi.App()
     asgi.add_error_envelopes(app)
     health.add_routes(app, instance)
-    asgi.add_routes(app, Pipeline(instance), routes_of(instance.settings, extra))
+    site.add_style(app)
+    verification.add_routes(app, instance)
+    mailbox.add_routes(app, instance)
+    routes = routes_of(instance.settings, extra)
+    asgi.add_routes(app, Pipeline(instance), routes)
+    docs.add_routes(app, routes, instance.settings)
     return guard.separate_operator(app, instance.settings)
 
 

@@ -88,9 +88,16 @@ class Settings(BaseModel):
     seal_private_key: HexBytes = Field(b"", description="32 bytes, hex: opens them; for worker processes only.")
 
     page_key: PageKey = Field(
-        b"", description="32 or 64 bytes, hex: makes the private links of hosted pages; default derived from key_pepper."
+        b"", description="32 or 64 bytes, hex: makes the links of hosted pages; default derived from key_pepper."
     )
     page_key_previous: PageKey = Field(b"", description="The page key before: its links still open, none are made.")
+
+    processor_secret: HexBytes = Field(
+        b"", description="32 bytes, hex: shared with the processor simulator; default derived from key_pepper."
+    )
+    processor_timeout_s: float = Field(10.0, gt=0, le=15, description="Longest wait for a card processor's answer.")
+    simulator_port: int = Field(8485, ge=0, le=65535, description="Port of the processor simulator, on host.")
+    simulator_url: str = Field("", description="Public address of the simulator; default http://host:simulator_port.")
 
     currencies: Words = Field(("GBP", "EUR", "USD"), description="ISO codes that payments may use.")
     modulus_table: Path | None = Field(
@@ -137,6 +144,14 @@ class Settings(BaseModel):
     def file_key(self) -> bytes:
         """Encrypts uploads."""
         return derive_key(self.key_pepper, "bursar file store")
+
+    @cached_property
+    def simulator_secret(self) -> bytes:
+        return self.processor_secret or derive_key(self.key_pepper, "bursar processor simulator")
+
+    @property
+    def simulator_public_url(self) -> str:
+        return (self.simulator_url or f"http://{self.host}:{self.simulator_port}").rstrip("/")
 
     @property
     def public_url(self) -> str:

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+import asyncpg
 import httpx
 
 from tests.support import signing
@@ -103,6 +104,24 @@ def details(reply: httpx.Response) -> dict[str, Any]:
     found = reply.json()["error"]["details"]
     assert isinstance(found, dict)
     return found
+
+
+async def everything(service: Service) -> dict[str, list[str]]:
+    """Every row of every table but the limiter's counters, as text."""
+    owner = await asyncpg.connect(service.urls.owner)
+    try:
+        tables = await owner.fetch(
+            """
+            SELECT c.relname AS name
+            FROM pg_class c
+            JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE c.relkind IN ('r', 'p') AND n.nspname = 'public' AND c.relname <> 'rate_counter'
+            """
+        )
+        rows = {name: await owner.fetch(f"SELECT t::text AS line FROM {name} t ORDER BY 1") for (name,) in tables}
+    finally:
+        await owner.close()
+    return {name: [row["line"] for row in found] for name, found in rows.items()}
 
 
 async def effects(service: Service, text: str) -> int:

@@ -135,11 +135,13 @@ async def running_service(
 ) -> AsyncIterator[Service]:
     """The application on a free port of loopback, and a worker, both in this process.
 
-    `like` makes it another process of a service that runs already: the same database, keys and settings.
+    `like` makes it another process of a service that runs already: the same database, the same keys.
     """
-    chosen = like.settings if like else test_settings(urls, **settings)
-    instance = await Instance.open(chosen)
     listener = socket.create_server(("127.0.0.1", 0))
+    base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    settings = settings if like else {"base_url": base_url, **settings}
+    chosen = like.settings.model_copy(update=settings) if like else test_settings(urls, **settings)
+    instance = await Instance.open(chosen)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each reply waits 40 ms for an acknowledgement
     server = http_server(create_app(instance, routes))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -149,7 +151,6 @@ async def running_service(
     own = [recovery if sweep.name == recovery.name else sweep for sweep in SWEEPS]
     due = Worker(chosen, worker_db, (*own, *sweeps))
     working = asyncio.create_task(due.run()) if worker else None
-    base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
         while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait for
             await asyncio.sleep(0.005)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any
 
 import typer
@@ -11,6 +12,7 @@ import typer.main
 from bursar.cli import accounts, clock, instance, keys, processes, trail, webhooks
 
 
+@cache
 def command() -> Any:
     app = typer.Typer(
         name="bursar",

@@ -10,6 +10,7 @@ from bursar.cli.client import Reply
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 WIDE = 240  # where nobody's terminal sets the width
 
@@ -45,7 +46,7 @@ def record(values: Mapping[str, Any]) -> None:
     table.add_column(overflow="fold")
     for name, value in values.items():
         table.add_row(name, shown(value))
-    console().print(table)
+    _print(table)
 
 
 def rows(columns: Sequence[str], entries: Iterable[Mapping[str, Any]]) -> None:
@@ -58,7 +59,16 @@ def rows(columns: Sequence[str], entries: Iterable[Mapping[str, Any]]) -> None:
         table.add_column(name, overflow="fold")
     for entry in entries:
         table.add_row(*(shown(entry.get(name)) for name in columns))
-    console().print(table)
+    _print(table)
+
+
+def _print(table: Table) -> None:
+    """Without the blanks that a table pads its lines and its edges with."""
+    target = console()
+    with target.capture() as drawn:
+        target.print(table)
+    lines = [line.rstrip() for line in drawn.get().splitlines()]
+    sys.stdout.write("\n".join(line for line in lines if line) + "\n")
 
 
 def page(reply: Reply, columns: Sequence[str], empty: str) -> None:

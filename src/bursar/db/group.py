@@ -41,6 +41,11 @@ class GroupCommit(Generic[T, R]):
             lane.add_done_callback(self._running.discard)
         return await future
 
+    async def settled(self) -> None:
+        """Waits until nothing is being flushed."""
+        while self._running:
+            await asyncio.wait(self._running)
+
     async def _drain(self) -> None:
         try:
             await self._work()

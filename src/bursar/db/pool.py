@@ -39,6 +39,7 @@ LOST = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what asyncpg says when the connection ends between two of its own steps
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
@@ -152,10 +153,10 @@ class Database:
             await self._pool.release(connection)
 
 
-async def persist(work: Callable[[], Awaitable[T]], *, tries: int = 4) -> T:
+async def persist(work: Callable[[], Awaitable[T]], *, tries: int = 4, after_loss: bool = True) -> T:
     """Runs `work` again when its transaction collided or its connection was lost; then 503.
 
-    Only for work that settles by itself whether an earlier try was committed, as a claimed key does.
+    After a loss only work that settles by itself whether an earlier try was committed, as a claimed key does.
     """
     for attempt in range(tries):
         try:
@@ -167,7 +168,7 @@ async def persist(work: Callable[[], Awaitable[T]], *, tries: int = 4) -> T:
                 break
             await asyncio.sleep(random.uniform(0.001, 0.01) * (attempt + 1))  # noqa: S311 - jitter
         except LOST:
-            if attempt == tries - 1:
+            if not after_loss or attempt == tries - 1:
                 break
             await asyncio.sleep(0.05 * 4**attempt)
     raise ServiceUnavailable(headers={"Retry-After": "1"})

@@ -50,4 +50,6 @@ async def repeat(run: Callable[[], Awaitable[int]], bell: asyncio.Event, poll_s:
         while await run():
             pass
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(bell.wait(), poll_s)
+            # Not wait_for: Python 3.11's loses a cancellation that comes together with the bell.
+            async with asyncio.timeout(poll_s):
+                await bell.wait()

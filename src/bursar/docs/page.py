@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import hashlib
@@ -65,7 +66,7 @@ def render(document: dict[str, Any]) -> dict[str, _File]:
         loader=PackageLoader("bursar.docs"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    templates.filters |= {"markdown": _block, "inline": _inline, "json_colours": _json_colours}
+    templates.filters |= {"markdown": _block, "inline": _inline, "json_colours": _json_colours, "breakable": _breakable}
     groups = view.groups(document)
     shared = {
         "info": document["info"],
@@ -82,12 +83,18 @@ def render(document: dict[str, Any]) -> dict[str, _File]:
 
 def _block(text: str) -> Markup:
     """Markdown without raw HTML, with tables that scroll by themselves on narrow screens."""
-    html = _markdown.render(text).replace("<table>", '<div class="scroll" tabindex="0"><table>')
+    opening = '<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>'
+    html = _markdown.render(text).replace("<table>", opening)
     return Markup(html.replace("</table>", "</table></div>"))  # noqa: S704 - markdown-it escapes, HTML is off
 
 
 def _inline(text: str) -> Markup:
     return Markup(_markdown.renderInline(text))  # noqa: S704 - as above
+
+
+def _breakable(path: str) -> Markup:
+    """A path that may be broken before a slash, and nowhere else while it fits."""
+    return Markup("<wbr>/").join(path.split("/"))
 
 
 _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\d[\d.eE+-]*)')
@@ -109,7 +116,7 @@ class _Served:
         self._find = find
 
     async def on_get(self, request: falcon.asgi.Request, response: falcon.asgi.Response, slug: str = "") -> None:
-        found = self._find(slug)
+        found = await asyncio.to_thread(self._find, slug)  # the first time takes a while; payments need not wait for it
         if found is None:
             raise falcon.HTTPNotFound
         response.set_headers(

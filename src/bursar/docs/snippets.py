@@ -13,7 +13,7 @@ from bursar.http.openapi_examples import FILE
 Node = Mapping[str, Any]
 
 _VARIABLES = {"timestamp": "TIMESTAMP", "method": "METHOD", "path": "TARGET", "key": "KEY", "account": "ACCOUNT"}
-_DIGEST = "openssl dgst -sha256 -hmac \"$SECRET_KEY\" | sed 's/.* //'"
+_DIGEST = "openssl dgst -sha256 -hmac \"$SECRET_KEY\" |\n  sed 's/.* //'"
 
 
 def shell_snippet(
@@ -112,5 +112,4 @@ def _signature(signed: str, *, from_file: bool) -> str:
 def _curl(method: str, url: str, headers: Sequence[str], content: Sequence[str]) -> list[str]:
     verb = "" if method == "GET" else f" -X {method}"
     options = [*(f'-H "{header}"' for header in headers), *content]
-    first = f"curl -sS{verb} {shlex.quote(url)}"
-    return [" \\\n  ".join([first, *options])]
+    return [" \\\n  ".join([f"curl -sS{verb}", shlex.quote(url), *options])]

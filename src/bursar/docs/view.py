@@ -96,8 +96,8 @@ class _Reader:
     def operation(self, method: str, path: str, node: Node) -> Operation:
         parameters = [self._resolve(parameter) for parameter in node["parameters"]]
         status, success = next(iter(node["responses"].items()))
-        content = success["content"]["application/json"]
-        place, reply = self._reply(self._resolve(content["schema"]))
+        content = success["content"].get("application/json", {})
+        place, reply = self._reply(content) if content else ("a file", {})
         errors = list(self._errors(node))
         own = set(node["x-errors"])
         media, body = self._body(node)
@@ -120,7 +120,7 @@ class _Reader:
             reply_headers=[
                 self._field(name, self._resolve(header), required=False) for name, header in success["headers"].items()
             ],
-            reply_example=_pretty(self._example(content)),
+            reply_example=_pretty(self._example(content)) if content else "",
             own_errors=[error for error in errors if error.code in own],
             shared_errors=[error for error in errors if error.code not in own],
             snippet=shell_snippet(method, path, node, parameters, server, media, self._example(body)),
@@ -141,8 +141,9 @@ class _Reader:
     def _example(self, content: Node) -> Any:
         return self._resolve(content["examples"]["example"])["value"] if content else None
 
-    def _reply(self, envelope: Node) -> tuple[str, Node]:
+    def _reply(self, content: Node) -> tuple[str, Node]:
         """The interesting part of an envelope, and the way to it."""
+        envelope = self._resolve(content["schema"])
         data = self._resolve(envelope["properties"]["data"])
         if data.get("type") == "array":
             return "data[]", self._resolve(data["items"])
@@ -179,7 +180,7 @@ class _Reader:
             type=self._type(schema),
             required=required,
             description=holder.get("description") or schema.get("description") or node.get("description", ""),
-            rules=tuple(_rules(core | {"default": node.get("default")})),
+            rules=tuple(dict.fromkeys([*_rules({**core, "default": None}), *_rules(node)])),
             choices=tuple(str(choice) for choice in core.get("enum", ())),
             children=tuple(self._fields(core, depth + 1)),
         )
@@ -201,7 +202,8 @@ class _Reader:
         if "anyOf" in node:
             return " or ".join(dict.fromkeys(self._type(choice) for choice in node["anyOf"]))
         if node.get("type") == "array":
-            return f"list of {self._type(node['items'])}" if node.get("items") else "list"
+            entries = node.get("prefixItems") or [node.get("items") or {}]
+            return f"list of {', '.join(self._type(entry) for entry in entries)}"
         if isinstance(node.get("additionalProperties"), dict) and not node.get("properties"):
             return f"map of {self._type(node['additionalProperties'])}"
         if "contentMediaType" in node:
@@ -225,7 +227,7 @@ def _rules(node: Node) -> Iterator[str]:
     if "exclusiveMaximum" in node:
         yield f"below {_count(node['exclusiveMaximum'])}"
     if "x-decimal-places" in node:
-        yield f"{node['x-decimal-places']} decimals"
+        yield f"up to {node['x-decimal-places']} decimals"
     if "pattern" in node:
         yield f"`{node['pattern']}`"
     if node.get("default") not in (None, ""):

@@ -28,10 +28,9 @@ ATTEMPTS = len(DELAYS)
 JITTER = 0.1
 LONGEST_RETRY_AFTER = timedelta(hours=24)
 
-# An endpoint that has only failed for this long is disabled, if its failures are not all of one moment. A pause
-# longer than the window between two failures says nothing about the time between: the count begins anew.
+# An endpoint that has done nothing but fail for this long is disabled. A silence as long between two failures begins
+# the count anew: nobody knows how it would have answered meanwhile.
 DISABLE_AFTER = timedelta(days=5)
-APART = timedelta(hours=12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +74,3 @@ def parse_retry_after(text: str, now: datetime) -> timedelta | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(timedelta(0), moment - now)
-
-
-def streak(
-    now: datetime, failing_since: datetime | None, last_failure_at: datetime | None
-) -> tuple[datetime, bool]:
-    """After a failure at `now`: since when the endpoint has been failing, and whether that is long enough."""
-    if failing_since is None or last_failure_at is None or now - last_failure_at > DISABLE_AFTER:
-        return now, False
-    return failing_since, now - failing_since >= max(DISABLE_AFTER, APART)

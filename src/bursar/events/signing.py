@@ -58,9 +58,7 @@ def ipn_headers(
     }
 
 
-def identifying_headers(
-    event_id: str, type_: str, delivery_id: int, attempt: int, timestamp: int
-) -> dict[str, str]:
+def identifying_headers(event_id: str, type_: str, delivery_id: int, attempt: int, timestamp: int) -> dict[str, str]:
     return {
         "X-Service-Timestamp": str(timestamp),
         "X-Service-Event-Id": event_id,

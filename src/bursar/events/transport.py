@@ -257,7 +257,7 @@ def _readable(excerpt: bytes) -> str:
 
 
 def _word(error: Exception) -> str:
-    words = {
+    words: dict[type[Exception], str] = {
         ConnectionRefusedError: "connection refused",
         ConnectionResetError: "connection reset",
         BrokenPipeError: "connection reset",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bursar.core import ids
 from bursar.core.crypto import Vault
 from bursar.db.clock import instance_now
-from bursar.db.pool import Connection
+from bursar.db.notify import ACCOUNT_CHANGED
+from bursar.db.pool import Connection, Database
 from bursar.http.caller import load_account
 from bursar.http.context import Ctx
 from bursar.settings import Settings
@@ -27,3 +28,9 @@ async def acting_on(
         settings=settings,
         livemode=not settings.is_test,
     )
+
+
+async def announce(db: Database, ctx: Ctx) -> None:
+    """After the commit: every process forgets what it knew of the accounts that changed. For sweeps."""
+    for account_id in ctx.stale_accounts:
+        await db.execute("SELECT pg_notify($1, $2)", ACCOUNT_CHANGED, str(account_id))

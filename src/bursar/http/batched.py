@@ -168,7 +168,7 @@ class _Batch:
             self.written.append(position)
             return
         reply = render(self.items[position][0].route, outcome, self.contexts[position])
-        await idempotency.replace(db, self.claim(position), reply)
+        await idempotency.correct(db, self.claim(position), reply)
         self.results[position] = reply
 
     async def answer_held(self, db: Connection) -> None:

@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -95,7 +95,10 @@ def decode_json(raw: bytes, depth_limit: int) -> dict[str, Any]:
 def _number(literal: str) -> Decimal:
     if len(literal) > NUMBER_LONGEST:
         raise ValueError("a number is too long")
-    number = Decimal(literal)
+    try:
+        number = Decimal(literal)
+    except InvalidOperation:  # an exponent beyond what a Decimal can have
+        raise ValueError("a number is too large") from None
     if abs(number.adjusted()) > NUMBER_LONGEST:
         raise ValueError("a number is too large")
     return number

@@ -97,6 +97,7 @@ class Ctx:
     effects: list[dict[str, Any]] = field(default_factory=list)
     stale_accounts: set[int] = field(default_factory=set)
     audit: Audit | None = None
+    wakes_worker: bool = False  # something is due at once, besides events
 
     @property
     def now(self) -> datetime:
@@ -140,6 +141,6 @@ class Ctx:
     def path_id(self, name: str = "id", missing: type[ApiError] = NotFound) -> int:
         """A numeric id from the path; anything else cannot name an object."""
         text = self.path[name]
-        if not (text.isascii() and text.isdigit() and 0 < int(text) <= LARGEST_ID):
+        if not (text.isascii() and text.isdigit() and len(text) <= 19 and 0 < int(text) <= LARGEST_ID):
             raise missing
         return int(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import asyncpg
@@ -22,6 +22,7 @@ from bursar.core.errors import (
     IdempotencyConflict,
     InvalidIdempotencyKey,
     MissingIdempotencyKey,
+    ServiceUnavailable,
 )
 from bursar.db.pool import SESSION, Connection, Record
 from bursar.http.families import Family, KeyScope
@@ -186,7 +187,7 @@ async def claim_many(db: Connection, wanted: Sequence[Claim], replies: Sequence[
     return {position for position, claim in enumerate(wanted) if claim.identity in free}
 
 
-async def replace(db: Connection, wanted: Claim, reply: Stored) -> None:
+async def correct(db: Connection, wanted: Claim, reply: Stored) -> None:
     """Corrects the reply of a key claimed in this very transaction."""
     await db.execute(
         """
@@ -238,13 +239,25 @@ def answer_held(held: Held, wanted: Claim, now: datetime, secret: str) -> Stored
         if family.review_after and now - held.since > family.review_after:
             raise BillingReviewRequired
         raise DuplicateRequest
-    body = held.reply.body
-    if held.sealed:
-        try:
-            body = open_for_reader(secret, body, wanted.fingerprint)
-        except CannotOpen as error:
-            raise DuplicateRequest("The first reply showed a secret to another key and cannot be repeated.") from error
-    return Stored(held.reply.status, body, held.reply.headers, replayed=True)
+    return replace(_opened(held, wanted, held.reply, secret), replayed=True)
+
+
+def answer_own(held: Held, wanted: Claim, secret: str) -> Stored:
+    """What the same request gets when it tries again because it never heard of its commit: its own reply, if stored."""
+    if held.fingerprint != wanted.fingerprint:
+        raise IdempotencyConflict
+    if held.reply is None:
+        raise ServiceUnavailable(headers={"Retry-After": "1"})
+    return _opened(held, wanted, held.reply, secret)
+
+
+def _opened(held: Held, wanted: Claim, reply: Stored, secret: str) -> Stored:
+    if not held.sealed:
+        return reply
+    try:
+        return replace(reply, body=open_for_reader(secret, reply.body, wanted.fingerprint))
+    except CannotOpen as error:
+        raise DuplicateRequest("The first reply showed a secret to another key and cannot be repeated.") from error
 
 
 def _held(row: Record, prefix: str) -> Held:

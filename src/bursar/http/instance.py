@@ -88,5 +88,5 @@ class Instance:
         for account_id in ctx.stale_accounts:
             self.callers.forget(account_id)
             self.hints.account_changed(account_id)
-        if ctx.events:
+        if ctx.events or ctx.wakes_worker:
             self.hints.wake()

@@ -73,13 +73,13 @@ async def count_minute(db: Database, kind: str, value: str, limit: int, retry_af
     return headers
 
 
-async def count_family(db: Database, family: Family, owner_id: int, target_id: int, *, write: bool) -> Headers:
-    """The documented limit of a family, for one principal on one target."""
+async def count_family(db: Database, family: Family, pair: str, *, write: bool) -> Headers:
+    """The documented limit of a family, for one pair of principal and target."""
     limit = family.writes_per_minute if write else family.reads_per_minute
     if limit is None:
         return {}
     kind = f"{family.name}:{'write' if write else 'read'}"
-    return await count_minute(db, kind, f"{owner_id}:{target_id}", limit, family.retry_after_s)
+    return await count_minute(db, kind, pair, limit, family.retry_after_s)
 
 
 def client_address(peer: str, forwarded_for: str | None, trusted: Networks) -> str:

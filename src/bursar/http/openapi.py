@@ -55,6 +55,7 @@ _OWN_SCHEMAS = {
     "CursorMeta": _CURSOR_META,
     "EmptyObject": {"type": "object", "description": "An empty object.", "properties": {}},
 }
+_FILE_CONTENT: Node = {"application/octet-stream": {}}
 
 
 def document(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:
@@ -156,22 +157,20 @@ class _Operations:
         return {"required": bound or required, "content": {media: {"schema": schema, "examples": {"example": kept}}}}
 
     def _success(self, route: Route) -> Node:
-        reply = self._replies.schema(route.reply)
-        name = reply["$ref"].rpartition("/")[2] if "$ref" in reply else camel(route.name)
-        envelope = self._envelope(route, reply)
-        kind = "List" if route.is_list else camel(route.wrap or "data")
-        schema = self._components.put("schemas", f"{name}.{kind}", envelope)
-        example = {"value": self._examples.of(envelope)}
         return {
             "description": HTTPStatus(route.status).phrase,
             "headers": openapi_parameters.response_headers(route),
-            "content": {
-                "application/json": {
-                    "schema": schema,
-                    "examples": {"example": self._components.put("examples", f"reply.{name}.{kind}", example)},
-                }
-            },
+            "content": _FILE_CONTENT if route.reply is bytes else self._reply_content(route),
         }
+
+    def _reply_content(self, route: Route) -> Node:
+        reply = self._replies.schema(route.reply)
+        name = reply["$ref"].rpartition("/")[2] if "$ref" in reply else camel(route.name)
+        kind = "List" if route.is_list else camel(route.wrap or "data")
+        envelope = self._envelope(route, reply)
+        schema = self._components.put("schemas", f"{name}.{kind}", envelope)
+        example = self._components.put("examples", f"reply.{name}.{kind}", {"value": self._examples.of(envelope)})
+        return {"application/json": {"schema": schema, "examples": {"example": example}}}
 
     def _envelope(self, route: Route, reply: Node) -> Node:
         meta: Node | None = None

@@ -93,7 +93,7 @@ def _all(route: Route) -> Iterator[Declared]:
         yield from _signature(route)
         yield from _key(route)
         yield from _plain(UnsupportedMediaType, PayloadTooLarge, *_GATES[route.gate])
-    if route.family.unknown_fields == "refuse" and route.family.message and (route.body or route.query):
+    if route.family.unknown_fields == "refuse" and route.family.message and (route.body or not route.writes):
         yield from _plain(UnknownFields)
     if is_cursor_list(route):
         yield from _plain(InvalidCursor)

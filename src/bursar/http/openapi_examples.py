@@ -7,27 +7,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bursar.core.errors import ApiError
 from bursar.http.body import Upload, decode_json
 from bursar.http.openapi_components import Components, Node
 
-DEEPEST = 8
+DEEPEST = 8  # lists and nulls end what contains itself here
 FIELDS_SHOWN = 6
+REPAIRS = 4
 FILE = "<file>"
 
-# What a field of this name usually holds; used where its schema allows it.
+# What a field of this name usually holds; used where its schema allows it. A tuple offers several values.
 _USUAL: dict[str, Any] = {
-    "id": 42,
+    "id": (42, "acc7k2m9q4x8c1v5n3t_1042"),
     "merchant_id": 1042,
     "account_id": "acc7k2m9q4x8c1v5n3t_1042",
     "name": "Ada Lovelace",
     "first_name": "Ada",
+    "firstname": "Ada",
     "last_name": "Lovelace",
+    "lastname": "Lovelace",
+    "dob": "1990-12-10",
+    "nationality": "GB",
+    "mobile": "+447400123456",
+    "mobile_code": "+44",
+    "business_type": "company",
+    "company_registration_number": "01234567",
+    "ownership_percent": 60,
+    "percent_ownership": 20,
+    "job_title": "Director",
+    "address": "12 St James's Square",
+    "industry": "Software",
+    "ip": "203.0.113.7",
+    "website_or_product_description": "https://shop.example",
     "customer_name": "Ada Lovelace",
     "business_company_name": "Analytical Engines Ltd",
     "email": "ada@example.com",
@@ -113,22 +127,23 @@ class Examples:
         if given:
             return given[0]
         if choices := [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]:
-            return self.of(choices[0], name, depth)
+            ends = depth >= DEEPEST and len(choices) < len(node["anyOf"])
+            return None if ends else self.of(choices[0], name, depth)
         return self._made_up(node, name, depth)
 
     def _made_up(self, node: Node, name: str, depth: int) -> Any:
         kind = node.get("type")
         if kind == "object" and node.get("properties"):
             return self._object(node, depth)
-        usual = _usual(name)
-        if usual is not None and _fits(usual, node):
-            return usual
+        if usual := [value for value in _usual(name) if _fits(value, node)]:
+            return usual[0]
         if kind == "array":
-            return [] if depth >= DEEPEST else [self.of(node.get("items", {}), name.removesuffix("s"), depth + 1)]
+            entries = node.get("prefixItems") or [node.get("items", {})]
+            return [] if depth >= DEEPEST else [self.of(entry, name.removesuffix("s"), depth + 1) for entry in entries]
         return self._map(node, depth) if kind == "object" else _plain(node, name)
 
     def _object(self, node: Node, depth: int) -> dict[str, Any]:
-        if depth >= DEEPEST:
+        if depth >= 2 * DEEPEST:
             return {}
         return {name: self.of(field, name, depth + 1) for name, field in node["properties"].items()}
 
@@ -139,37 +154,41 @@ class Examples:
         keys = node.get("propertyNames", {}).get("enum", ["name"])
         return {keys[0]: self.of(values, keys[0], depth + 1)}
 
-    def body(self, model: type[BaseModel], schema: Node) -> Any:
-        """An example that the model accepts: required fields and the first few others, or fewer where those clash."""
+    def body(self, model: type[BaseModel], schema: Node) -> dict[str, Any]:
+        """An example that the model accepts: required fields, the first few others, and what these call for."""
         full = self.of(schema)
-        tried: dict[str, Any] = {}
-        for names in _selections(self._components.resolve(schema)):
-            tried = {name: full[name] for name in names}
-            if accepted(model, tried):
-                return tried
-        return tried
+        node = self._components.resolve(schema)
+        required = list(node.get("required", ()))
+        others = [name for name in full if name not in required]
+        first = [*required, *others[: max(0, FIELDS_SHOWN - len(required))]]
+        for names in (first, required, *([*required, name] for name in others)):
+            if (example := _repaired(model, full, names, required)) is not None:
+                return example
+        return {name: full[name] for name in required}
 
 
-def _selections(node: Node) -> Iterator[list[str]]:
-    """Which fields to show, best first."""
-    required = list(node.get("required", ()))
-    others = [name for name in node.get("properties", {}) if name not in required]
-    room = max(0, FIELDS_SHOWN - len(required))
-    for more in range(min(room, len(others)), -1, -1):
-        yield [*required, *others[:more]]
-    for name in others:
-        yield [*required, name]
-    yield required
+def _repaired(
+    model: type[BaseModel], full: dict[str, Any], names: list[str], required: list[str]
+) -> dict[str, Any] | None:
+    """The example with these fields, less optional ones that the model refuses, plus those that it misses."""
+    shown = set(names)
+    for _ in range(REPAIRS):
+        example = {name: value for name, value in full.items() if name in shown}
+        refused = set(problems(model, example))
+        if not refused:
+            return example
+        shown ^= {name for name in refused if name in full and name not in required}
+    return None
 
 
-def accepted(model: type[BaseModel], example: Any) -> bool:
-    """Whether the service would take it, read as the service reads bodies."""
+def problems(model: type[BaseModel], example: Any) -> list[str]:
+    """The fields that the service would refuse, read as the service reads bodies."""
     try:
         values = decode_json(json.dumps(example).encode(), depth_limit=32)
         model.model_validate({name: _with_files(value) for name, value in values.items()})
-    except (ValidationError, ApiError):
-        return False
-    return True
+    except ValidationError as error:
+        return [str(problem["loc"][0]) if problem["loc"] else "body" for problem in error.errors()]
+    return []
 
 
 def _with_files(value: Any) -> Any:
@@ -185,11 +204,12 @@ def _fixed(node: Node) -> list[Any]:
     return [node["default"], *node["enum"]] if "enum" in node and "default" in node else node.get("enum", [])
 
 
-def _usual(name: str) -> Any:
+def _usual(name: str) -> tuple[Any, ...]:
     """By the whole name or its longest known ending: `api_percent_fee` is a `percent_fee`."""
     words = name.split("_")
     endings = ("_".join(words[start:]) for start in range(len(words)))
-    return next((_USUAL[ending] for ending in endings if ending in _USUAL), None)
+    found = next((_USUAL[ending] for ending in endings if ending in _USUAL), ())
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _fits(value: Any, node: Node) -> bool:
@@ -198,11 +218,12 @@ def _fits(value: Any, node: Node) -> bool:
         return False
     if isinstance(value, str):
         long_enough = node.get("minLength", 0) <= len(value) <= node.get("maxLength", len(value))
-        plain = node.get("format") is None and "contentMediaType" not in node
+        plain = node.get("format") in (None, "date") and "contentMediaType" not in node
         return long_enough and plain and re.search(node.get("pattern", ""), value) is not None
     if isinstance(value, int | float):
         return bool(node.get("minimum", value) <= value <= node.get("maximum", value))
-    return True
+    entries = node.get("items", {}) if isinstance(value, list) else node.get("additionalProperties", {})
+    return not isinstance(entries, dict) or entries.get("type", "" if entries else "string") == "string"
 
 
 def _plain(node: Node, name: str) -> Any:

@@ -50,6 +50,7 @@ TAGS = {
     "Gym": "Clients, plans, memberships, classes and check-ins.",
     "Operator": "For whoever runs this instance: what was done, and by whom.",
     "Operator: accounts": "For whoever runs this instance: open accounts, issue keys, change what staff may change.",
+    "Operator: cases": "For whoever runs this instance: what merchants sent in, to look at and decide.",
     "Operator: test instance": "Test instances only: the movable clock, due work, and the processor simulator.",
 }
 
@@ -83,8 +84,8 @@ _SIGNING = """\
 
 Reads need the key alone. Every write is signed: `X-Service-Timestamp` carries Unix seconds, at most
 {minutes} minutes off, and `X-Service-Signature` the lower-case hex HMAC-SHA256 of a message, keyed with the same secret
-key. Which message depends on the family of the route; each operation below names its family and has a snippet that
-signs it.
+key. Which message depends on the family of the route; the reference names the family of each operation and has a
+snippet that signs it.
 
 {table}
 

@@ -190,6 +190,7 @@ _RESPONSE_HEADERS: dict[str, tuple[str, Node]] = {
         {"type": "string", "const": "true"},
     ),
     "Deprecation": ("Since when this is superseded, as `@` and Unix seconds (RFC 9745).", {"type": "string"}),
+    "Content-Disposition": ("The file's name; it is always saved, never shown.", {"type": "string"}),
     "Link": ('The successor, with `rel="successor-version"`.', {"type": "string"}),
 }
 _LIMITS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
@@ -206,4 +207,5 @@ def response_headers(route: Route, *, failed: bool = False) -> Node:
         names += _LIMITS if route.family.name != "operator" else ()
         names += ("Idempotency-Replayed",) if route.writes and route.family.replays else ()
         names += ("Deprecation", "Link") if route.successor else ()
+        names += ("Content-Disposition",) if route.reply is bytes else ()
     return {name: reference("headers", name) for name in names}

@@ -28,7 +28,9 @@ _CONSTRAINTS = {
     "min_length": "minLength",
     "max_length": "maxLength",
     "pattern": "pattern",
+    "decimal_places": "x-decimal-places",
 }
+_DROPPED = ("title", "max_digits", "strict")
 
 
 _LITERAL = ("default", "examples", "enum", "const")  # values, whatever words they contain
@@ -157,8 +159,6 @@ class _Wire(GenerateJsonSchema):
         for ours, theirs in _CONSTRAINTS.items():
             if (bound := schema.get(ours)) is not None:
                 node[theirs] = _number(bound)  # type: ignore[arg-type]
-        if (places := schema.get("decimal_places")) is not None:
-            node["x-decimal-places"] = places
         return node
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
@@ -201,7 +201,10 @@ def _feature(module: str) -> str:
 
 
 def _settled(node: Any, names: dict[str, str]) -> Any:
-    """With references into the components, and without the words that say nothing on the wire."""
+    """With references into the components, and without the words that say nothing on the wire.
+
+    Constraints behind a validator come under pydantic's own names, so these are translated here, too.
+    """
     if isinstance(node, list):
         return [_settled(entry, names) for entry in node]
     if not isinstance(node, dict):
@@ -215,6 +218,6 @@ def _settled(node: Any, names: dict[str, str]) -> Any:
         elif key in _LITERAL:
             if value is not None:
                 settled[key] = value
-        elif key != "title":
-            settled[key] = _settled(value, names)
+        elif key not in _DROPPED:
+            settled[_CONSTRAINTS.get(str(key), str(key))] = _settled(value, names)
     return settled

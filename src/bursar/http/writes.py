@@ -9,9 +9,10 @@ The third kind, which shares its transaction with others, is in `http.batched`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from bursar.core.errors import ApiError, ServiceUnavailable
 from bursar.db.clock import instance_now
@@ -20,22 +21,36 @@ from bursar.events import outbox
 from bursar.http import audit, idempotency, operations
 from bursar.http.context import Ctx
 from bursar.http.exchange import Exchange
-from bursar.http.idempotency import Stored, answer_held
+from bursar.http.idempotency import Stored, answer_held, answer_own
 from bursar.http.reply import failed, render
 from bursar.http.routes import Local, Outside, Processor, Unknown
+
+T = TypeVar("T")
 
 LEASE_MARGIN_S = 10.0  # how long after its time-out a caller still holds its operation
 FIRST_LOOK = timedelta(seconds=5)
 
 
-async def _claimed(exchange: Exchange, db: Connection) -> tuple[Ctx, Stored | None]:
-    """A context in the open transaction, and the reply if the request's key was used before."""
+async def _persist(exchange: Exchange, work: Callable[[bool], Awaitable[T]]) -> T:
+    """Tries until it is written, telling `work` whether it is tried again. Without a key nobody could know whether a
+    lost try was committed, so it is not repeated."""
+    tries = itertools.count()
+    return await persist(lambda: work(next(tries) > 0), after_loss=exchange.claim is not None)
+
+
+async def _claimed(exchange: Exchange, db: Connection, *, again: bool) -> tuple[Ctx, Stored | None]:
+    """A context in the open transaction, and the reply if the request's key was used before.
+
+    `again`: this request has tried before and lost its connection, so the first use may well be its own.
+    """
     wanted = exchange.claim
     if wanted is None:
         return exchange.ctx(db, await instance_now(db)), None
     now, held = await idempotency.claim(db, wanted)
-    reply = answer_held(held, wanted, now, exchange.secret) if held else None
-    return exchange.ctx(db, now), reply
+    if held is None:
+        return exchange.ctx(db, now), None
+    own = answer_own(held, wanted, exchange.secret) if again else answer_held(held, wanted, now, exchange.secret)
+    return exchange.ctx(db, now), own
 
 
 async def _close(exchange: Exchange, ctx: Ctx, db: Connection, reply: Stored) -> None:
@@ -51,9 +66,9 @@ async def _close(exchange: Exchange, ctx: Ctx, db: Connection, reply: Stored) ->
 
 
 async def run_local(exchange: Exchange, handler: Local) -> Stored:
-    async def attempt() -> Stored:
+    async def attempt(again: bool) -> Stored:
         async with exchange.instance.db.transaction() as db:
-            ctx, reply = await _claimed(exchange, db)
+            ctx, reply = await _claimed(exchange, db, again=again)
             if reply is not None:
                 return reply
             reply = await _effect(exchange, ctx, db, handler)
@@ -61,7 +76,7 @@ async def run_local(exchange: Exchange, handler: Local) -> Stored:
         exchange.instance.after_commit(ctx)
         return reply
 
-    return await persist(attempt)
+    return await _persist(exchange, attempt)
 
 
 async def _effect(exchange: Exchange, ctx: Ctx, db: Connection, handler: Local) -> Stored:
@@ -81,7 +96,7 @@ async def _effect(exchange: Exchange, ctx: Ctx, db: Connection, handler: Local) 
 
 async def run_processor(exchange: Exchange, handler: Processor) -> Stored:
     instance = exchange.instance
-    started = await persist(lambda: _begin(exchange, handler))
+    started = await _persist(exchange, lambda again: _begin(exchange, handler, again=again))
     if isinstance(started, Stored):
         return started
     operation_id, intent = started
@@ -93,9 +108,11 @@ async def run_processor(exchange: Exchange, handler: Processor) -> Stored:
     return await persist(lambda: _finish(exchange, handler, operation_id, intent, outcome))
 
 
-async def _begin(exchange: Exchange, handler: Processor) -> Stored | tuple[int, Mapping[str, Any]]:
+async def _begin(
+    exchange: Exchange, handler: Processor, *, again: bool
+) -> Stored | tuple[int, Mapping[str, Any]]:
     async with exchange.instance.db.transaction() as db:
-        ctx, reply = await _claimed(exchange, db)
+        ctx, reply = await _claimed(exchange, db, again=again)
         if reply is not None:
             return reply
         try:

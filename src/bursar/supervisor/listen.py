@@ -77,7 +77,9 @@ def _listen(host: str, port: int, settings: Settings) -> socket.socket:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+            listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited by what it accepts
+            return listener
         except OSError as error:
             if error.errno == errno.EADDRINUSE and time.monotonic() < deadline:
                 time.sleep(0.05)

@@ -18,7 +18,7 @@ import structlog
 from prometheus_client import multiprocess
 
 from bursar import demo, logs
-from bursar.cli.client import OperatorClient
+from bursar.cli.client import ClientError, OperatorClient
 from bursar.settings import Settings
 from bursar.supervisor import banner, database, directory, environment, lifeline, listen, secrets
 from bursar.supervisor.children import Program, keep_running
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 async def serve(settings: Settings, *, with_demo: bool) -> None:
-    """The whole service until SIGINT or SIGTERM; raises when it cannot start or go on."""
+    """The whole service until SIGINT, SIGTERM or SIGHUP; raises when it cannot start or go on."""
     began = time.monotonic()
     stop = _stop_signal()
     logs.configure(settings, "supervisor")
@@ -74,8 +74,9 @@ def _stop_signal() -> asyncio.Future[None]:
         if not stop.done():
             stop.set_result(None)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, tell)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            loop.add_signal_handler(number, tell)
     return stop
 
 
@@ -143,7 +144,10 @@ async def _come_up(settings: Settings, own: InstanceSecrets, *, with_demo: bool)
     if not with_demo:
         return None
     operator = OperatorClient(listen.local_operator_url(settings), own.operator_key)
-    return await asyncio.to_thread(demo.seed, operator, settings.data_dir)
+    try:
+        return await asyncio.to_thread(demo.seed, operator, settings.data_dir)
+    except ClientError as error:
+        raise CannotServe(f"the demo could not be made: {error}; --no-demo starts without it") from error
 
 
 def _is_ready(settings: Settings) -> bool:

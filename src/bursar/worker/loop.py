@@ -75,7 +75,9 @@ class Worker:
                     log.warning("worker.database_lost", error=type(error).__name__)
                     await asyncio.sleep(POLL_S)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), POLL_S)
+                    # Not wait_for: Python 3.11's loses a cancellation that comes together with a hint.
+                    async with asyncio.timeout(POLL_S):
+                        await self._woken.wait()
         finally:
             for task in beside:
                 task.cancel()

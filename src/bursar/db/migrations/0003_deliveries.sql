@@ -7,6 +7,7 @@
 -- Events --------------------------------------------------------------------------------------------------------
 
 ALTER TABLE event
+    ALTER COLUMN event_id TYPE text COLLATE "C",
     ADD COLUMN audience text NOT NULL DEFAULT 'both' CHECK (audience IN ('both', 'account', 'platform', 'none'));
 
 -- Event ids begin with the time, so these are also the order in which lists are read.
@@ -26,7 +27,7 @@ CREATE SEQUENCE ipn_id;
 CREATE TABLE ipn (
     account_id      bigint NOT NULL,
     id              bigint NOT NULL,
-    event_id        text NOT NULL,
+    event_id        text COLLATE "C" NOT NULL,
     type            text NOT NULL,
     url             text NOT NULL,
     fields          jsonb NOT NULL,   -- [[name, value], …] in order; the signature is added when it is sent
@@ -40,6 +41,7 @@ CREATE TABLE ipn (
 );
 COMMENT ON TABLE ipn IS 'tenant: notifications of payment attempts, written with the attempt itself';
 CREATE INDEX ipn_to_fan_out ON ipn (id) WHERE NOT fanned_out;
+CREATE INDEX ipn_by_key ON ipn (key_account_id, event_id);
 
 -- Deliveries ----------------------------------------------------------------------------------------------------
 
@@ -67,7 +69,7 @@ CREATE TABLE delivery (
     webhook_id          bigint,
     source_account_id   bigint NOT NULL,  -- the row of event or ipn that it tells of
     source_id           bigint NOT NULL,
-    event_id            text NOT NULL,
+    event_id            text COLLATE "C" NOT NULL,
     type                text NOT NULL,
     order_key           text,             -- deliveries of one order to an ordered endpoint go one after another
     status              text NOT NULL DEFAULT 'pending'
@@ -117,7 +119,7 @@ CREATE TABLE replay (
     types         text[] NOT NULL,
     since         timestamptz NOT NULL,
     until         timestamptz NOT NULL,
-    reached       text NOT NULL DEFAULT '',  -- the last event id looked at
+    reached       text COLLATE "C" NOT NULL DEFAULT '',  -- the last event id looked at
     events        integer NOT NULL DEFAULT 0,
     status        text NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'done')),
     created_at    timestamptz NOT NULL,
@@ -140,7 +142,8 @@ CREATE TABLE notice (
     body_text        text NOT NULL,
     body_html        text NOT NULL DEFAULT '',
     message_id       text NOT NULL,  -- the same on every attempt, so that a mailbox shows it once
-    status           text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'sent', 'failed')),
+    status           text NOT NULL DEFAULT 'pending'
+                     CHECK (status IN ('pending', 'sent', 'kept', 'failed')),  -- kept: there is nothing to send it by
     attempts         integer NOT NULL DEFAULT 0,
     next_attempt_at  timestamptz,
     lease_token      bigint NOT NULL DEFAULT 0,

@@ -1,4 +1,4 @@
-"""From pending to active, in the transaction of whatever cleared the last obstacle; and the identity status it needs."""
+"""From pending to active, in the transaction of whatever cleared the last obstacle; and the identity status."""
 
 from __future__ import annotations
 

@@ -24,9 +24,7 @@ async def change(ctx: Ctx, before: Record, changes: ConnectedAccountChanges) -> 
     admit(account, Gate.WRITE)
     given: dict[str, Any] = {name: getattr(changes, name) for name in changes.model_fields_set}
     _check_move(before["connect_status"], given.get("connect_status"))
-    previous = {
-        name: before[name] for name, value in given.items() if name != "mobile" and before[name] != value
-    }
+    previous = {name: before[name] for name, value in given.items() if name != "mobile" and before[name] != value}
     if "mobile" in given:
         previous |= await _change_mobile(ctx, before, given.pop("mobile"))
     if not previous:

@@ -178,7 +178,9 @@ class NewConnectedAccount(Body):
     connect_email_sms_handle: Handle = "neropay"
     metadata: Metadata = Field(default_factory=dict)
     company_has_other_owners: bool | None = None
-    owners: Annotated[list[Owner], Field(max_length=OWNERS_LARGEST)] = Field(default_factory=list, validate_default=True)
+    owners: Annotated[list[Owner], Field(max_length=OWNERS_LARGEST)] = Field(
+        default_factory=list, validate_default=True, description="Further owners, directors and executives."
+    )
 
     @property
     def signature(self) -> bytes | None:

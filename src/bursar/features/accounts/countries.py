@@ -8,9 +8,10 @@ import phonenumbers
 import pycountry
 
 # The United Kingdom, and the European Economic Area with Ireland.
-SUPPORTED = frozenset(
-    "GB AT BE BG HR CY CZ DE DK EE ES FI FR GR HU IE IS IT LI LT LU LV MT NL NO PL PT RO SE SI SK".split()
-)
+SUPPORTED = frozenset({
+    "GB", "AT", "BE", "BG", "HR", "CY", "CZ", "DE", "DK", "EE", "ES", "FI", "FR", "GR", "HU", "IE", "IS", "IT", "LI",
+    "LT", "LU", "LV", "MT", "NL", "NO", "PL", "PT", "RO", "SE", "SI", "SK",
+})  # fmt: skip
 
 
 def currency_of(country: str) -> str:

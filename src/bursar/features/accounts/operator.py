@@ -11,7 +11,8 @@ from bursar.core.errors import (
     DuplicateResource,
 )
 from bursar.db import listing
-from bursar.features.accounts import queries, service
+from bursar.features.accounts import activation, queries, service
+from bursar.features.accounts.replies import as_operator_account
 from bursar.features.accounts.schemas import (
     AccountBundle,
     AccountChanges,
@@ -43,7 +44,7 @@ async def list_accounts(ctx: Ctx, search: AccountSearch) -> Page:
         ctx.db, queries.ACCOUNTS, (), number=search.page, size=search.per_page, sort=search.sort,
         filters=filters, q=search.q,
     )  # fmt: skip
-    return Page([service.as_operator_account(row) for row in rows], search.page, search.per_page, total)
+    return Page([as_operator_account(row) for row in rows], search.page, search.per_page, total)
 
 
 async def show_account(ctx: Ctx, _: None) -> OperatorAccount:
@@ -51,14 +52,15 @@ async def show_account(ctx: Ctx, _: None) -> OperatorAccount:
     row = await queries.find_account(ctx.db, account.account_id)
     assert row is not None
     ctx.audit = Audit(account.account_id)
-    return service.as_operator_account(row)
+    return as_operator_account(row)
 
 
 async def change_account(ctx: Ctx, changes: AccountChanges) -> OperatorAccount:
     account = await service.required(ctx.db, ctx.path["merchant"])
     before, after = await service.change_account(ctx, account.account_id, changes)
+    after = await activation.activate_if_ready(ctx, account.account_id) or after
     ctx.audit = Audit(account.account_id, before=_seen(before), after=_seen(after))
-    return service.as_operator_account(after)
+    return as_operator_account(after)
 
 
 def _seen(row: Any) -> dict[str, Any]:

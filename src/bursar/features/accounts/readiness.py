@@ -5,10 +5,10 @@ The rules are pure. `facts` is the one query that gathers what they look at, for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -19,6 +19,12 @@ State = Literal["inactive", "pending", "active"]
 _ORDER: tuple[State, ...] = ("inactive", "pending", "active")
 # What staff must grant first; the others come with activation.
 _ON_REQUEST = ("disburse", "trade", "issuing")
+
+
+class Row(Protocol):
+    """An account's row, or a mapping with the same names."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ def _facts(row: Record) -> Facts:
     )
 
 
-def may_activate(account: Mapping[str, Any], known: Facts) -> bool:
+def may_activate(account: Row, known: Facts) -> bool:
     """Whether nothing stands any more between a pending account and its activation."""
     return (
         account["status"] == "pending"
@@ -120,7 +126,7 @@ def may_activate(account: Mapping[str, Any], known: Facts) -> bool:
     )
 
 
-def requirements(account: Mapping[str, Any], known: Facts) -> Requirements:
+def requirements(account: Row, known: Facts) -> Requirements:
     due: list[str] = []
     checking: list[str] = []
     late: list[str] = []
@@ -142,7 +148,7 @@ def requirements(account: Mapping[str, Any], known: Facts) -> Requirements:
     )
 
 
-def _disabled_reason(account: Mapping[str, Any], *, waits: bool) -> str | None:
+def _disabled_reason(account: Row, *, waits: bool) -> str | None:
     """Why something is switched off; the weightiest reason."""
     reasons = (
         (account["status"] == "banned", "banned"),
@@ -156,7 +162,7 @@ def _disabled_reason(account: Mapping[str, Any], *, waits: bool) -> str | None:
     return next((reason for holds, reason in reasons if holds), None)
 
 
-def capabilities(account: Mapping[str, Any], known: Facts) -> Capabilities:
+def capabilities(account: Row, known: Facts) -> Capabilities:
     """Each is as far as both the account's state and what staff granted allow."""
     payments, payouts = _payments(account), _payouts(account, known)
     reached = {"payments": payments, "payouts": payouts, "terminal": payments, "disburse": payouts, "trade": payments,
@@ -165,14 +171,14 @@ def capabilities(account: Mapping[str, Any], known: Facts) -> Capabilities:
     return Capabilities(**{name: min(state, granted[name], key=_ORDER.index) for name, state in reached.items()})
 
 
-def _payments(account: Mapping[str, Any]) -> State:
+def _payments(account: Row) -> State:
     stopped = account["payments_paused"] or account["connect_status"] == "paused"
     if account["status"] == "banned" or stopped or "payments" in account["compliance_holds"]:
         return "inactive"
     return "pending" if account["status"] == "pending" else "active"
 
 
-def _payouts(account: Mapping[str, Any], known: Facts) -> State:
+def _payouts(account: Row, known: Facts) -> State:
     stopped = account["payouts_paused"] or account["connect_status"] in ("paused", "review")
     if account["status"] in ("banned", "review") or stopped or "payouts" in account["compliance_holds"]:
         return "inactive"

@@ -29,9 +29,7 @@ async def full_replies(db: Queryable, rows: Sequence[Record], *, for_platform: b
     payer = next((row for row in rows if row["fee_payer"] == "platform"), None)
     if for_platform and payer is not None:
         limit = await safety.standing(db, payer["platform_id"] or payer["account_id"])
-    return [
-        as_reply(row, for_platform=for_platform, known=known[row["account_id"]], limit=limit) for row in rows
-    ]
+    return [as_reply(row, for_platform=for_platform, known=known[row["account_id"]], limit=limit) for row in rows]
 
 
 async def full_reply(db: Queryable, row: Record, *, for_platform: bool) -> AccountReply:

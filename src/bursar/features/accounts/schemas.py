@@ -10,6 +10,7 @@ import msgspec
 from pydantic import Field
 
 from bursar.features.accounts.pricing import DEFAULTS, MerchantPricing
+from bursar.features.accounts.readiness import Capabilities, Requirements
 from bursar.http.schemas import Email, Name, StrictBody, StrictQuery
 
 AccountStatus = Literal["pending", "active", "review", "banned"]
@@ -47,10 +48,13 @@ class AccountReply(msgspec.Struct, omit_defaults=True):
     email: str
     status: AccountStatus
     kyc_status: KycStatus
+    connect_status: ConnectStatus
     connect_email_sms_handle: Literal["neropay", "platform"]
     metadata: dict[str, Any]
     created_at: datetime
     connect: Connect | msgspec.UnsetType = msgspec.UNSET
+    requirements: Requirements | msgspec.UnsetType = msgspec.UNSET
+    capabilities: Capabilities | msgspec.UnsetType = msgspec.UNSET
 
 
 class AccountBundle(msgspec.Struct, omit_defaults=True):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any
-
 import msgspec
 
 from bursar.core import ids
@@ -17,21 +14,16 @@ from bursar.core.errors import (
 )
 from bursar.db.pool import Queryable, Record
 from bursar.features.accounts import pricing, queries
+from bursar.features.accounts.replies import as_reply
 from bursar.features.accounts.schemas import (
     AccountBundle,
     AccountChanges,
-    AccountReply,
-    ApplicationFeeDefaults,
-    Connect,
     NewAccount,
     NewPartner,
-    OperatorAccount,
 )
 from bursar.features.api_keys import service as api_keys
 from bursar.http.caller import load_account
 from bursar.http.context import Account, Ctx
-
-PLATFORM_SAFETY_LIMIT = Decimal("500.00")
 
 
 async def open_account(ctx: Ctx, new: NewAccount) -> AccountBundle:
@@ -136,48 +128,6 @@ async def _tell_changes(ctx: Ctx, before: Record, after: Record) -> None:
     told = {"active": "activated", "review": "review", "banned": "banned"}.get(after["status"])
     if account.platform_id is not None and told and before["status"] != after["status"]:
         ctx.emit_for(account, f"connected_account.{told}", data, previous=previous)
-
-
-def as_reply(row: Record, *, for_platform: bool) -> AccountReply:
-    """An account as the API shows it; platforms see how it is connected, too."""
-    return AccountReply(
-        id=row["public_id"],
-        business_company_name=row["business_company_name"],
-        email=row["email"],
-        status=row["status"],
-        kyc_status=row["kyc_status"],
-        connect_email_sms_handle=row["connect_email_sms_handle"],
-        metadata=row["metadata"],
-        created_at=row["created_at"],
-        connect=_connect(row) if for_platform else msgspec.UNSET,
-    )
-
-
-def _connect(row: Record) -> Connect:
-    defaults = row["application_fee_defaults"]
-    return Connect(
-        fee_payer=row["fee_payer"],
-        platform_safety_limit=None,
-        merchant_pricing=pricing.effective(row["merchant_pricing"]),
-        connect_application_fee_defaults=ApplicationFeeDefaults(
-            Decimal(str(defaults.get("fixed", "0.00"))), Decimal(str(defaults.get("percent", "0.00")))
-        ),
-    )
-
-
-def as_operator_account(row: Record) -> OperatorAccount:
-    shown: dict[str, Any] = {
-        name: row[name]
-        for name in OperatorAccount.__struct_fields__
-        if name in row.keys()  # noqa: SIM118 - a Record
-    }
-    shown |= {
-        "account_id": row["public_id"],
-        "merchant_id": row["account_id"],
-        "platform": row["platform_public_id"],
-        "merchant_pricing": pricing.effective(row["merchant_pricing"]),
-    }
-    return OperatorAccount(**shown)
 
 
 async def add_team_member(ctx: Ctx, account_id: int, name: str, email: str) -> int:

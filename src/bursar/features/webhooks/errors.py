@@ -7,3 +7,7 @@ from bursar.core.errors import ApiError
 
 class WebhookLimitReached(ApiError, code="webhook_limit_reached", status=422):
     """The account has reached its number of webhooks."""
+
+
+class WebhookNotActive(ApiError, code="webhook_not_active", status=409):
+    """The webhook is disabled or was deleted; nothing is sent to it."""

@@ -14,7 +14,7 @@ from bursar.http.routes import Local, Route
 
 async def register_webhook(ctx: Ctx, body: OperatorNewWebhook) -> WebhookWithSecret:
     account = await accounts.required(ctx.db, ctx.path["merchant"])
-    webhook = await service.register(ctx, account.account_id, body.url, body.events, body.description)
+    webhook = await service.register(ctx, account.account_id, body)
     ctx.audit = Audit(account.account_id, after={"id": webhook.id, "url": webhook.url, "events": webhook.events})
     return webhook
 

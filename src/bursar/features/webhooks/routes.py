@@ -1,4 +1,4 @@
-"""/webhooks: list, register, read, change, delete, rotate the secret."""
+"""/webhooks: list, register, read, change, delete, rotate the secret, test, replay."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Literal
 from bursar.core.errors import NotFound
 from bursar.db import listing
 from bursar.features.webhooks import queries, service
-from bursar.features.webhooks.errors import WebhookLimitReached
+from bursar.features.webhooks.errors import WebhookLimitReached, WebhookNotActive
 from bursar.features.webhooks.schemas import (
     Deleted,
     NewWebhook,
+    Replay,
+    ReplayPeriod,
     RotateSecret,
+    Tested,
     Webhook,
     WebhookChanges,
     WebhookWithSecret,
@@ -37,7 +40,7 @@ async def list_webhooks(ctx: Ctx, query: WebhookQuery) -> Page:
 
 
 async def create_webhook(ctx: Ctx, body: NewWebhook) -> WebhookWithSecret:
-    return await service.register(ctx, ctx.account.account_id, body.url, body.events, body.description)
+    return await service.register(ctx, ctx.account.account_id, body)
 
 
 async def show_webhook(ctx: Ctx, _: None) -> Webhook:
@@ -48,25 +51,33 @@ async def show_webhook(ctx: Ctx, _: None) -> Webhook:
 
 
 async def change_webhook(ctx: Ctx, body: WebhookChanges) -> Webhook:
-    if body.url is not None:
-        service.check_url(ctx, body.url)
-    row = await queries.update(
-        ctx.db, ctx.account.account_id, ctx.path_id(), body.url, body.events, body.description, body.status, ctx.now
-    )
-    if row is None:
-        raise NotFound
-    return service.as_reply(row)
+    ctx.wakes_worker = body.status == "active"
+    return await service.change(ctx, ctx.account.account_id, ctx.path_id(), body)
 
 
 async def delete_webhook(ctx: Ctx, _: None) -> Deleted:
-    if not await queries.delete(ctx.db, ctx.account.account_id, ctx.path_id()):
-        raise NotFound
+    await service.delete(ctx, ctx.account.account_id, ctx.path_id())
     return Deleted(deleted=True)
 
 
 async def rotate_secret(ctx: Ctx, body: RotateSecret) -> WebhookWithSecret:
     grace = timedelta(seconds=body.grace_seconds)
     return await service.rotate_secret(ctx, ctx.account.account_id, ctx.path_id(), grace)
+
+
+async def send_test(ctx: Ctx, _: None) -> Tested:
+    return await service.send_test(ctx, ctx.path_id())
+
+
+async def replay_events(ctx: Ctx, body: ReplayPeriod) -> Replay:
+    return await service.replay(ctx, ctx.path_id(), body)
+
+
+async def show_replay(ctx: Ctx, _: None) -> Replay:
+    row = await queries.find_replay(ctx.db, ctx.account.account_id, ctx.path_id("replay_id"))
+    if row is None or row["webhook_id"] != ctx.path_id():
+        raise NotFound
+    return service.replay_reply(row)
 
 
 ROUTES = (
@@ -150,5 +161,46 @@ ROUTES = (
         shows_secret=True,
         errors=(NotFound,),
         handler=Local(rotate_secret),
+    ),
+    Route(
+        method="POST",
+        path="/webhooks/{id}/test",
+        name="test_webhook",
+        summary="Send a `webhook.test` event to this endpoint alone.",
+        tag="Webhooks",
+        scope="webhooks:write",
+        gate=Gate.WRITE,
+        reply=Tested,
+        wrap="test",
+        status=202,
+        errors=(NotFound, WebhookNotActive),
+        handler=Local(send_test),
+    ),
+    Route(
+        method="POST",
+        path="/webhooks/{id}/replay",
+        name="replay_webhook",
+        summary="Send the events of a period to this endpoint, again or for the first time.",
+        tag="Webhooks",
+        scope="webhooks:write",
+        gate=Gate.WRITE,
+        body=ReplayPeriod,
+        reply=Replay,
+        wrap="replay",
+        status=202,
+        errors=(NotFound, WebhookNotActive),
+        handler=Local(replay_events),
+    ),
+    Route(
+        method="GET",
+        path="/webhooks/{id}/replays/{replay_id}",
+        name="show_webhook_replay",
+        summary="How far a replay is.",
+        tag="Webhooks",
+        scope="webhooks:read",
+        reply=Replay,
+        wrap="replay",
+        errors=(NotFound,),
+        handler=Read(show_replay),
     ),
 )

@@ -1,0 +1,231 @@
+"""From what happened to who is told: each event becomes one delivery per interested endpoint, each IPN one.
+
+Interested are the account's own endpoints and those of the platform it belonged to when the event happened. Making
+deliveries is one short transaction per batch; sending them is the business of `events.sender`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from bursar.db.clock import CLOCK_LOCK
+from bursar.db.pool import Connection, Database, Queryable, Record
+from bursar.events import catalogue
+from bursar.events.addresses import Refused, Rules, parse
+
+BATCH = 500
+FAN_OUT_LOCK = 0x66616E6F  # "fano": one worker at a time, so that deliveries are made in the order of the events
+
+_TAKE_EVENTS = """
+-- The oldest events that nobody was told of yet.
+UPDATE event
+SET fanned_out = true
+WHERE (account_id, id) IN (SELECT account_id, id FROM event WHERE NOT fanned_out ORDER BY id LIMIT $1)
+  AND NOT fanned_out
+RETURNING account_id, id, event_id, type, platform_id, audience, created_at
+"""
+
+_TAKE_IPNS = """
+UPDATE ipn
+SET fanned_out = true
+WHERE (account_id, id) IN (SELECT account_id, id FROM ipn WHERE NOT fanned_out ORDER BY id LIMIT $1)
+  AND NOT fanned_out
+RETURNING account_id, id, event_id, type, url
+"""
+
+_ENDPOINTS = """
+-- The endpoints of some accounts; a paused one still collects what it will be sent later.
+SELECT account_id, id, events, include_additive, ordered, created_at
+FROM webhook
+WHERE account_id = ANY ($1) AND status <> 'disabled'
+ORDER BY account_id, id
+"""
+
+_INSERT = """
+-- Deliveries, once per event and place. One that exists is left alone, or begun anew when `again` says so.
+INSERT INTO delivery AS held
+    (account_id, id, channel, place, webhook_id, source_account_id, source_id, event_id, type, order_key,
+     next_attempt_at, created_at, updated_at)
+SELECT account_id, nextval('delivery_id'), channel, place, webhook_id, source_account_id, source_id, event_id, type,
+       order_key, $10, $10, $10
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[],
+            $9::text[])
+     WITH ORDINALITY
+     AS d (account_id, channel, place, webhook_id, source_account_id, source_id, event_id, type, order_key, n)
+ORDER BY n
+ON CONFLICT (account_id, place, event_id) DO UPDATE
+    SET status = 'pending', step = 0, exhausted = false, next_attempt_at = excluded.next_attempt_at,
+        updated_at = excluded.updated_at
+    WHERE $11
+RETURNING account_id, id
+"""
+
+_QUEUE = """
+-- Puts places into the queue, in one order everywhere, so that two of these never wait for each other.
+INSERT INTO destination AS held (account_id, place, due_at)
+SELECT account_id, place, $3
+FROM unnest($1::bigint[], $2::text[]) AS p (account_id, place)
+ORDER BY account_id, place
+ON CONFLICT (account_id, place) DO UPDATE
+    SET due_at = least(coalesce(held.due_at, excluded.due_at), excluded.due_at)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A delivery that is to be made."""
+
+    account_id: int
+    channel: str
+    place: str
+    webhook_id: int | None
+    source_account_id: int
+    source_id: int
+    event_id: str
+    type: str
+    order_key: str | None = None
+
+
+def webhook_place(webhook_id: int) -> str:
+    return f"webhook:{webhook_id}"
+
+
+def ipn_place(url: str) -> str:
+    """IPNs of an account to one host share a queue; an address that cannot be sent to has one that goes nowhere."""
+    try:
+        return "ipn:" + parse(url, Rules(plain_http=True, loopback=True, ports=None)).origin
+    except Refused:
+        return "ipn:"
+
+
+async def fan_out(db: Database, *, commanded: bool = False) -> int:
+    """Makes the deliveries of one batch; returns how many events and IPNs it was.
+
+    Unless it is `commanded` by whoever moves the clock, it holds still while the clock is being moved.
+    """
+    async with db.transaction() as connection:
+        free = await connection.fetchval(
+            "SELECT pg_try_advisory_xact_lock($1) AND ($2 OR pg_try_advisory_xact_lock_shared($3))",
+            FAN_OUT_LOCK,
+            commanded,
+            CLOCK_LOCK,
+        )
+        if not free:
+            return 0
+        events = await connection.fetch(_TAKE_EVENTS, BATCH)
+        ipns = await connection.fetch(_TAKE_IPNS, BATCH)
+        if not events and not ipns:
+            return 0
+        now = await connection.fetchval("SELECT instance_now()")
+        drafts = await _drafts_of_events(connection, sorted(events, key=lambda event: event["id"]))
+        drafts += [
+            Draft(ipn["account_id"], "ipn", ipn_place(ipn["url"]), None, ipn["account_id"], ipn["id"],
+                  ipn["event_id"], ipn["type"])
+            for ipn in sorted(ipns, key=lambda ipn: ipn["id"])
+        ]  # fmt: skip
+        await make(connection, drafts, now)
+    return len(events) + len(ipns)
+
+
+async def make(db: Queryable, drafts: Sequence[Draft], now: datetime, *, again: bool = False) -> list[int]:
+    """Writes deliveries, due at once, and puts their places into the queue. Returns the ids of those now waiting."""
+    if not drafts:
+        return []
+    rows = await db.fetch(
+        _INSERT,
+        [draft.account_id for draft in drafts],
+        [draft.channel for draft in drafts],
+        [draft.place for draft in drafts],
+        [draft.webhook_id for draft in drafts],
+        [draft.source_account_id for draft in drafts],
+        [draft.source_id for draft in drafts],
+        [draft.event_id for draft in drafts],
+        [draft.type for draft in drafts],
+        [draft.order_key for draft in drafts],
+        now,
+        again,
+    )
+    await queue(db, {(draft.account_id, draft.place) for draft in drafts}, now)
+    return [row["id"] for row in rows]
+
+
+async def queue(db: Queryable, places: Iterable[tuple[int, str]], now: datetime) -> None:
+    """Something is due at these places from `now` on."""
+    ordered = sorted(places)
+    await db.execute(_QUEUE, [account_id for account_id, _ in ordered], [place for _, place in ordered], now)
+
+
+def audience(event: Record) -> list[int]:
+    """The accounts whose endpoints may be told."""
+    accounts: list[int] = []
+    if event["audience"] in ("both", "account"):
+        accounts.append(event["account_id"])
+    if event["audience"] in ("both", "platform") and event["platform_id"] is not None:
+        accounts.append(event["platform_id"])
+    return accounts
+
+
+async def _drafts_of_events(db: Connection, events: Sequence[Record]) -> list[Draft]:
+    told = {account_id for event in events for account_id in audience(event)}
+    endpoints: dict[int, list[Record]] = defaultdict(list)
+    for endpoint in await db.fetch(_ENDPOINTS, sorted(told)):
+        endpoints[endpoint["account_id"]].append(endpoint)
+    pairs = [
+        (event, endpoint)
+        for event in events
+        for account_id in audience(event)
+        for endpoint in endpoints[account_id]
+        # What happened before an endpoint was registered can be replayed to it, but is not sent by itself.
+        if endpoint["created_at"] <= event["created_at"]
+        and catalogue.wants(endpoint["events"], event["type"], include_additive=endpoint["include_additive"])
+    ]
+    return await drafts_for(db, pairs)
+
+
+async def drafts_for(db: Queryable, pairs: Sequence[tuple[Record, Record]]) -> list[Draft]:
+    """Deliveries of these events to these endpoints, with the order that each belongs to where that matters."""
+    ordered = {(event["account_id"], event["id"]) for event, endpoint in pairs if endpoint["ordered"]}
+    keys = await _order_keys(db, ordered)
+    return [
+        Draft(
+            endpoint["account_id"],
+            "webhook",
+            webhook_place(endpoint["id"]),
+            endpoint["id"],
+            event["account_id"],
+            event["id"],
+            event["event_id"],
+            event["type"],
+            keys.get((event["account_id"], event["id"])) if endpoint["ordered"] else None,
+        )
+        for event, endpoint in pairs
+    ]
+
+
+async def _order_keys(db: Queryable, events: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    wanted = sorted(events)
+    if not wanted:
+        return {}
+    rows = await db.fetch(
+        """
+        SELECT account_id, id, type, body
+        FROM event
+        WHERE (account_id, id) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
+        """,
+        [account_id for account_id, _ in wanted],
+        [number for _, number in wanted],
+    )
+    return {(row["account_id"], row["id"]): order_key(row["account_id"], row["type"], row["body"]) for row in rows}
+
+
+def order_key(account_id: int, type_: str, body: bytes) -> str:
+    """What an event is about: the merchant's order where it has one, else the resource itself."""
+    resource = catalogue.CATALOGUE[type_].resource
+    about = msgspec.json.decode(body)["data"].get(resource) or {}
+    identifier = about.get("identifier") or about.get("order_id")
+    return f"{account_id}:{identifier}" if identifier else f"{account_id}:{resource}:{about.get('id')}"

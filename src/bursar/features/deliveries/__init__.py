@@ -1,0 +1,1 @@
+"""The delivery log: what was sent to whom, how often, and what came back."""

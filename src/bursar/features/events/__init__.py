@@ -1,0 +1,1 @@
+"""The event log: what happened, kept, and sent again on demand."""

@@ -1,0 +1,1 @@
+"""Proving who stands behind an account: links to the hosted page, what was sent there, and what came of it."""

@@ -1,0 +1,1 @@
+"""Notices: e-mail and text messages to merchants and customers."""

@@ -1,0 +1,111 @@
+"""What processors call to tell. The worker takes what has come, asks the processors about those payments, and writes
+all of it down in one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from bursar.db.pool import persist
+from bursar.db.sweep import Desk, Sweep
+from bursar.features.payments import outcomes
+from bursar.features.payments.acting import acting_on
+from bursar.features.payments.processor import processors_of
+from bursar.processors import inbox
+from bursar.processors.inbox import Received
+from bursar.processors.protocol import Callback, PaymentState, Rejected, Unknown
+
+log = structlog.get_logger()
+
+Apply = Callable[[Desk, Callback, Received], Awaitable[None]]
+
+# Callbacks about other things than payments (payout, …), by the first word of their kind: `processors.inbox.sweep`
+# says what such a function must do.
+OTHERS: dict[str, Apply] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A callback about a payment, and the state that the processor gave when asked."""
+
+    received: Received
+    callback: Callback
+    state: PaymentState
+
+
+async def run(desk: Desk, now: datetime) -> int:
+    taken = await inbox.claim(desk.db, now)
+    heard = [one for one in await asyncio.gather(*(_hear(desk, one, now) for one in taken)) if one is not None]
+    if heard:
+        await _settle(desk, heard, now)
+        desk.wake()
+    return len(taken)
+
+
+async def _hear(desk: Desk, received: Received, now: datetime) -> Heard | None:
+    """Asks about a payment; anything else is done with here. Whatever goes wrong is tried again later."""
+    try:
+        processor = processors_of(desk.settings)[received.provider]
+        callback = processor.read_callback(received.raw)
+        about = callback.kind.partition(".")[0]
+        if about == "payment":
+            return Heard(received, callback, await processor.confirm(callback.reference))
+        if about == "refund":  # a refund is finished by who ordered it
+            async with desk.db.transaction() as db:
+                await inbox.done(db, received)
+            return None
+        await OTHERS[about](desk, callback, received)
+    except Rejected as error:
+        async with desk.db.transaction() as db:
+            await inbox.quarantine(db, received, error.code)
+    except Unknown:
+        await inbox.later(desk.db, received, now)
+    except Exception:
+        log.exception("callback.not_applied", provider=received.provider, event_id=received.event_id)
+        await inbox.later(desk.db, received, now)
+    return None
+
+
+async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
+    """All in one transaction; if that fails, one by one, so that a bad one fails alone."""
+    try:
+        await persist(lambda: _write(desk, heard))
+    except Exception:
+        if len(heard) == 1:
+            log.exception("callback.not_applied", event_id=heard[0].received.event_id)
+            await inbox.later(desk.db, heard[0].received, now)
+            return
+        for one in heard:
+            await _settle(desk, [one], now)
+
+
+async def _write(desk: Desk, heard: Sequence[Heard]) -> None:
+    async with desk.db.transaction() as db:
+        account_ids = [one.state.account_id for one in heard]
+        acts = await acting_on(db, desk.settings, desk.vault, account_ids)
+        results = await outcomes.apply(acts, [one.state for one in heard])
+        for one, result in zip(heard, results, strict=True):
+            problem = result.mismatch
+            if problem is None and result.payment is not None:
+                row = result.payment
+                problem = inbox.mismatch(
+                    one.callback,
+                    account_id=row["account_id"],
+                    our_reference=row["payment_reference"],
+                    reference=row["processor_reference"],
+                    amount_minor=row["amount_minor"],
+                    currency=row["currency"],
+                )
+            if problem is None:
+                await inbox.done(db, one.received)
+            else:
+                await inbox.quarantine(db, one.received, problem)
+        await acts.write_events()
+
+
+SWEEP = Sweep("processor_callbacks", run, inbox.next_due)

@@ -1,0 +1,86 @@
+"""/hosted-payments, and the alias POST /transactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bursar.core.errors import (
+    CurrencyNotSupported,
+    DuplicateResource,
+    InvalidConnectApplicationFee,
+    NotFound,
+    ProviderNotConfigured,
+)
+from bursar.db import listing
+from bursar.features.payments import creation, queries, service, views
+from bursar.features.payments.schemas import HostedPayment, HostedPaymentQuery, NewHostedPayment
+from bursar.http.caller import Gate
+from bursar.http.context import Ctx
+from bursar.http.envelope import Page
+from bursar.http.routes import Batched, Read, Route
+
+
+async def show_hosted_payment(ctx: Ctx, _: None) -> HostedPayment:
+    row = await service.named(ctx, ctx.path["id"])
+    attempts = await queries.attempts_of(ctx.db, row["account_id"], [row["id"]])
+    return views.hosted_payment(row, ctx.account.public_id, ctx.settings, attempts[row["id"]])
+
+
+async def list_hosted_payments(ctx: Ctx, query: HostedPaymentQuery) -> Page:
+    account_id = ctx.account.account_id
+    rows, total = await listing.page(
+        ctx.db, queries.HOSTED, (account_id,), number=query.page, size=query.size, sort=query.sort,
+        filters={"identifier": query.identifier},
+    )  # fmt: skip
+    attempts = await queries.attempts_of(ctx.db, account_id, [row["id"] for row in rows if row["attempts"]])
+    shown = [
+        views.hosted_payment(row, ctx.account.public_id, ctx.settings, attempts.get(row["id"], ())) for row in rows
+    ]
+    return Page(shown, query.page, query.size, total)
+
+
+def _create(path: str, name: str, summary: str, **more: Any) -> Route:
+    return Route(
+        method="POST",
+        path=path,
+        name=name,
+        summary=summary,
+        tag="Hosted payments",
+        scope="payments:write",
+        gate=Gate.PAYMENTS,
+        body=NewHostedPayment,
+        reply=HostedPayment,
+        status=201,
+        errors=(CurrencyNotSupported, InvalidConnectApplicationFee, DuplicateResource, ProviderNotConfigured),
+        handler=Batched("payment_id", creation.prepare, creation.apply),
+        **more,
+    )
+
+
+ROUTES = (
+    _create("/hosted-payments", "create_hosted_payment", "Create a hosted checkout for an order."),
+    _create("/transactions", "create_transaction", "Create a hosted checkout.", successor="/hosted-payments"),
+    Route(
+        method="GET",
+        path="/hosted-payments",
+        name="list_hosted_payments",
+        summary="Hosted payments, or those of one order.",
+        tag="Hosted payments",
+        scope="payments:read",
+        query=HostedPaymentQuery,
+        reply=HostedPayment,
+        is_list=True,
+        handler=Read(list_hosted_payments),
+    ),
+    Route(
+        method="GET",
+        path="/hosted-payments/{id}",
+        name="show_hosted_payment",
+        summary="One hosted payment, by id or payment reference, with its attempts.",
+        tag="Hosted payments",
+        scope="payments:read",
+        reply=HostedPayment,
+        errors=(NotFound,),
+        handler=Read(show_hosted_payment),
+    ),
+)

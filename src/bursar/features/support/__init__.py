@@ -1,0 +1,1 @@
+"""Conversations between accounts and staff."""

@@ -1,0 +1,1 @@
+"""Transactions: payments as the books see them."""

@@ -1,0 +1,217 @@
+"""The inbox of what card processors tell us: verified, kept as it came, answered at once, applied by the worker.
+
+`receive` is the address that processors call. `sweep` makes the worker's part from a function that applies one
+callback; order and repeats do not matter to it, since applying is asking the state machine of the payment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import falcon
+import falcon.asgi
+import msgspec
+import structlog
+
+from bursar.db.pool import Connection, Database
+from bursar.db.sweep import Desk, Sweep
+from bursar.processors.protocol import Callback, CardProcessor, NotAuthentic, Unknown
+
+PATH = "/processors/{provider}/callbacks"
+LARGEST_BODY = 64 * 1024
+BATCH = 50
+WAITS = tuple(timedelta(seconds=seconds) for seconds in (1, 5, 30, 120, 600, 3600))
+TRIES = 24
+
+log = structlog.get_logger()
+
+_CLAIM = """
+-- Callbacks that are due and that nobody is applying: take the lease, in real time.
+UPDATE processor_inbox
+SET lease_until = clock_timestamp() + interval '60 seconds', lease_token = lease_token + 1, attempts = attempts + 1
+WHERE (account_id, provider, event_id) IN (
+    SELECT account_id, provider, event_id
+    FROM processor_inbox
+    WHERE state = 'new' AND due_at <= $1 AND (lease_until IS NULL OR lease_until < clock_timestamp())
+    ORDER BY due_at
+    LIMIT $2
+)
+  AND state = 'new' AND (lease_until IS NULL OR lease_until < clock_timestamp())
+RETURNING account_id, provider, event_id, raw, attempts, lease_token
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A callback that this worker holds the lease of."""
+
+    account_id: int
+    provider: str
+    event_id: str
+    raw: bytes
+    attempts: int
+    lease_token: int
+
+
+def callback_url(public_url: str, provider: str) -> str:
+    return public_url + PATH.format(provider=provider)
+
+
+# Receiving ---------------------------------------------------------------------------------------------------------
+
+
+async def receive(db: Database, processor: CardProcessor, headers: Mapping[str, str], raw: bytes) -> int:
+    """Keeps a callback and returns the status to answer. The second of two is answered like the first."""
+    try:
+        callback = processor.verify_callback(headers, raw)
+    except NotAuthentic:
+        return 401
+    except msgspec.MsgspecError:
+        log.error("inbox.not_understood", provider=processor.name)
+        return 422
+    await db.execute(
+        """
+        INSERT INTO processor_inbox (account_id, provider, event_id, kind, raw, due_at, received_at)
+        SELECT $1, $2, $3, $4, $5, now, now
+        FROM instance_now() AS now
+        ON CONFLICT (account_id, provider, event_id) DO NOTHING
+        """,
+        callback.account_id,
+        processor.name,
+        callback.event_id,
+        callback.kind,
+        raw,
+    )
+    return 200
+
+
+def add_route(
+    app: falcon.asgi.App[Any, Any], db: Database, processors: Mapping[str, CardProcessor], wake: Callable[[], None]
+) -> None:
+    """The address for callbacks, on the service's own application. `wake` tells the worker."""
+
+    class Callbacks:
+        async def on_post(self, request: falcon.asgi.Request, response: falcon.asgi.Response, provider: str) -> None:
+            response.content_type = "application/json"
+            response.data = b"{}"
+            processor = processors.get(provider)
+            if processor is None:
+                raise falcon.HTTPNotFound
+            raw = await request.bounded_stream.read(LARGEST_BODY + 1)
+            if len(raw) > LARGEST_BODY:
+                response.status = 413
+                return
+            response.status = await receive(db, processor, request.headers_lower, raw)
+            if response.status == 200:
+                wake()
+
+    app.add_route(PATH, Callbacks())
+
+
+# Applying ----------------------------------------------------------------------------------------------------------
+
+
+async def claim(db: Database, now: datetime, limit: int = BATCH) -> list[Received]:
+    return [Received(**row) for row in await db.fetch(_CLAIM, now, limit)]
+
+
+async def done(db: Connection, received: Received) -> bool:
+    """Marks it applied, in the transaction of its effect. False: another worker holds it now, so undo the effect."""
+    return await _finish(db, received, "done", None)
+
+
+async def quarantine(db: Connection, received: Received, reason: str) -> bool:
+    """Nothing is applied; a person must look. Reasons: what `mismatch` says, or `not_applied`."""
+    log.error("inbox.quarantined", provider=received.provider, event_id=received.event_id, reason=reason)
+    return await _finish(db, received, "quarantined", reason)
+
+
+async def later(db: Connection | Database, received: Received, now: datetime) -> None:
+    """It could not be applied yet."""
+    await db.execute(
+        """
+        UPDATE processor_inbox SET due_at = $5, lease_until = NULL
+        WHERE account_id = $1 AND provider = $2 AND event_id = $3 AND lease_token = $4 AND state = 'new'
+        """,
+        *_identity(received),
+        now + WAITS[min(received.attempts, len(WAITS)) - 1],
+    )
+
+
+async def _finish(db: Connection, received: Received, state: str, reason: str | None) -> bool:
+    finished = await db.fetchval(
+        """
+        UPDATE processor_inbox SET state = $5, reason = $6, finished_at = instance_now(), lease_until = NULL
+        WHERE account_id = $1 AND provider = $2 AND event_id = $3 AND lease_token = $4 AND state = 'new'
+        RETURNING true
+        """,
+        *_identity(received),
+        state,
+        reason,
+    )
+    return finished is not None
+
+
+def _identity(received: Received) -> tuple[int, str, str, int]:
+    return received.account_id, received.provider, received.event_id, received.lease_token
+
+
+def mismatch(
+    callback: Callback, *, account_id: int, our_reference: str, reference: str | None, amount_minor: int, currency: str
+) -> str | None:
+    """What of a callback contradicts what we know; None when it may be believed.
+
+    `reference` None: we do not know it yet, because the answer to our own call is still on its way.
+    """
+    known: dict[str, tuple[object, object]] = {
+        "merchant": (callback.account_id, account_id),
+        "reference": ((callback.our_reference, callback.reference), (our_reference, reference or callback.reference)),
+        "currency": (callback.currency, currency),
+        "amount": (callback.amount_minor, amount_minor),
+    }
+    return next((name for name, (said, expected) in known.items() if said != expected), None)
+
+
+def sweep(
+    processors: Callable[[Desk], Mapping[str, CardProcessor]],
+    apply: Callable[[Desk, Callback, Received], Awaitable[None]],
+) -> Sweep:
+    """The worker's part. `apply` runs its own transaction and ends it with `done` or `quarantine`.
+
+    When it raises, it is tried again later, with growing waits; in the end the callback is quarantined.
+    """
+
+    async def run(desk: Desk, now: datetime) -> int:
+        taken = await claim(desk.db, now)
+        for received in taken:
+            try:
+                callback = processors(desk)[received.provider].read_callback(received.raw)
+                await apply(desk, callback, received)
+            except Exception as error:
+                if not isinstance(error, Unknown):
+                    log.exception("inbox.not_applied", provider=received.provider, event_id=received.event_id)
+                await _try_again(desk.db, received, now)
+        return len(taken)
+
+    return Sweep("processor callbacks", run, next_due)
+
+
+async def _try_again(database: Database, received: Received, now: datetime) -> None:
+    async with database.transaction() as db:
+        if received.attempts >= TRIES:
+            await quarantine(db, received, "not_applied")
+        else:
+            await later(db, received, now)
+
+
+async def next_due(db: Database) -> datetime | None:
+    moment: datetime | None = await db.fetchval(
+        """
+        SELECT min(due_at) FROM processor_inbox
+        WHERE state = 'new' AND (lease_until IS NULL OR lease_until < clock_timestamp())
+        """
+    )
+    return moment

@@ -1,0 +1,1 @@
+"""The simulated card processor and bank of test instances: another company, with its own address, pages and books."""

@@ -1,0 +1,112 @@
+"""The database goes away and comes back: what was answered is there, what was not resolves under the same key."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import httpx
+import pytest
+
+from tests.http.sending import EVERY_FAMILY, code, effects, write
+from tests.support import databases
+from tests.support.service import Party, Service, new_key
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def _cut_connections(bursar: Service, application: str) -> int:
+    """Ends the sessions of one kind, as an administrator or a network would."""
+    cut = await bursar.db.fetch(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid()",
+        application,
+    )
+    return len(cut)
+
+
+class TestConnectionsThatAreCut:
+    @pytest.mark.parametrize("family", EVERY_FAMILY)
+    async def test_are_opened_again(self, bursar: Service, platform: Party, family: str) -> None:
+        text = new_key()
+        await bursar.get(platform, "/account")
+        assert await _cut_connections(bursar, "bursar api") >= 1
+        reply = await write(bursar, family, platform, body={"text": text})
+        assert (reply.status_code, await effects(bursar, text)) == (201, 1)
+
+    async def test_also_of_reads(self, bursar: Service, merchant: Party) -> None:
+        await _cut_connections(bursar, "bursar api")
+        replies = [await bursar.get(merchant, "/account") for _ in range(5)]
+        assert replies[-1].status_code == 200
+        assert {reply.status_code for reply in replies} <= {200, 503}
+
+    async def test_in_the_middle_of_a_write_it_is_tried_again(self, bursar: Service, merchant: Party) -> None:
+        text, key = new_key(), new_key()
+        asked = asyncio.create_task(write(bursar, "legacy", merchant, body={"text": text, "slow_ms": 300}, key=key))
+        await asyncio.sleep(0.1)
+        await _cut_connections(bursar, "bursar api")
+        reply = await asked
+        assert (reply.status_code, await effects(bursar, text)) == (201, 1)
+
+    async def test_of_the_worker(self, bursar: Service) -> None:
+        await _cut_connections(bursar, "test worker")
+        for _ in range(3):
+            reply = await bursar.ops("POST", "/jobs/run", {})
+        assert reply.status_code == 200
+
+
+class TestADatabaseThatRestarts:
+    async def test_under_traffic(self, bursar: Service, merchant: Party, server: databases.TestServer) -> None:
+        if server.embedded is None:
+            pytest.skip("not our server to stop")
+        answered: dict[str, httpx.Response] = {}
+        unanswered: dict[str, str] = {}
+        stopping = asyncio.Event()
+
+        async def client(path: str) -> None:
+            while not stopping.is_set():
+                text, key = new_key(), new_key()
+                body = {"reference": text} if path == "/charges" else {"text": text}
+                reply = await write(bursar, "legacy", merchant, path, body, key=key)
+                if reply.status_code == 201:
+                    answered[f"{text} done" if path == "/charges" else text] = reply
+                else:
+                    assert (reply.status_code, code(reply)) == (503, "service_unavailable")
+                    unanswered[key] = f"{path} {text}"
+
+        clients = [asyncio.create_task(client(path)) for path in ("/notes", "/entries", "/charges") * 3]
+        await asyncio.sleep(0.3)
+        before = len(answered)
+        await asyncio.to_thread(server.embedded.stop)
+        assert (await bursar.client.get("/health/ready")).status_code == 503
+        assert (await bursar.client.get("/health/live")).status_code == 200
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(server.embedded.start)
+        restarted = time.monotonic()
+        while len(answered) < before + 20:
+            assert time.monotonic() - restarted < 15, "the service did not come back"
+            await asyncio.sleep(0.02)
+        stopping.set()
+        await asyncio.gather(*clients)
+        assert before > 0
+        assert (await bursar.client.get("/health")).status_code == 200
+        for text in answered:
+            assert await effects(bursar, text) == 1
+        await self._resolve(bursar, merchant, unanswered)
+
+    async def _resolve(self, bursar: Service, merchant: Party, unanswered: dict[str, str]) -> None:
+        """Each request that got no answer is done once after a retry under its key, whatever had become of it."""
+        await bursar.db.execute("UPDATE operation SET lease_until = clock_timestamp() WHERE state = 'calling'")
+        assert (await bursar.ops("POST", "/jobs/run", {})).status_code == 200
+        for key, what in unanswered.items():
+            path, _, text = what.partition(" ")
+            body = {"reference": text} if path == "/charges" else {"text": text}
+            reply = await write(bursar, "legacy", merchant, path, body, key=key)
+            assert reply.status_code == 201, reply.text
+            assert await effects(bursar, f"{text} done" if path == "/charges" else text) == 1
+        stuck = await bursar.db.fetchval("SELECT count(*) FROM idempotency_key WHERE status IS NULL")
+        assert stuck == 0
+        idle = await bursar.db.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+        )
+        assert idle == 0
