@@ -35,7 +35,15 @@ from bursar.features.identity import sweeps as identity_sweeps
 from bursar.features.notices import pages as mailbox
 from bursar.features.notices import sweeps as notices_sweeps
 from bursar.features.operator import routes as operator
+from bursar.features.payment_links import routes as payment_links
+from bursar.features.payment_links import sweeps as payment_links_sweeps
 from bursar.features.payments import routes as payments
+from bursar.features.payments import service as payments_service
+from bursar.features.payments import sweeps as payments_sweeps
+from bursar.features.proof import operator as proof_operator
+from bursar.features.proof import routes as proof
+from bursar.features.refunds import routes as refunds
+from bursar.features.simulator import operator as simulator_operator
 from bursar.features.support import operator as support_operator
 from bursar.features.support import routes as support
 from bursar.features.transactions import routes as transactions
@@ -48,7 +56,10 @@ from bursar.http.instance import Instance
 from bursar.http.pipeline import Pipeline
 from bursar.http.recovery import recovery_sweep
 from bursar.http.routes import Route
-from bursar.pages import site, verification
+from bursar.ledger import settlement
+from bursar.pages import checkout, links, site, verification
+from bursar.processors import inbox
+from bursar.processors.simulator_sweep import SIMULATOR
 from bursar.settings import Settings
 from bursar.worker.loop import Worker
 
@@ -63,6 +74,9 @@ ROUTES: tuple[Route, ...] = (
     *bank_accounts.ROUTES,
     *api_keys.ROUTES,
     *payments.ROUTES,
+    *payment_links.ROUTES,
+    *refunds.ROUTES,
+    *proof.ROUTES,
     *transactions.ROUTES,
     *webhooks.ROUTES,
     *deliveries.ROUTES,
@@ -72,6 +86,8 @@ ROUTES: tuple[Route, ...] = (
     *api_keys_operator.ROUTES,
     *webhooks_operator.ROUTES,
     *uploads_operator.ROUTES,
+    *simulator_operator.ROUTES,
+    *proof_operator.ROUTES,
     *identity_operator.ROUTES,
     *compliance_operator.ROUTES,
     *support_operator.ROUTES,
@@ -81,6 +97,10 @@ ROUTES: tuple[Route, ...] = (
 SWEEPS: tuple[Sweep, ...] = (
     recovery_sweep(ROUTES),
     *sweeps.SWEEPS,
+    *payments_sweeps.SWEEPS,
+    *payment_links_sweeps.SWEEPS,
+    settlement.SWEEP,
+    SIMULATOR,
     *webhooks_sweeps.SWEEPS,
     *notices_sweeps.SWEEPS,
     *identity_sweeps.SWEEPS,
@@ -100,7 +120,11 @@ def create_app(instance: Instance, extra: Sequence[Route] = ()) -> Any:
     health.add_routes(app, instance)
     site.add_style(app)
     verification.add_routes(app, instance)
+    pages = checkout.Pages(site.Site(instance))
+    checkout.add_routes(app, pages)
+    links.add_routes(app, pages)
     mailbox.add_routes(app, instance)
+    inbox.add_route(app, instance.db, payments_service.processors_of(instance.settings), instance.hints.wake)
     routes = routes_of(instance.settings, extra)
     asgi.add_routes(app, Pipeline(instance), routes)
     docs.add_routes(app, routes, instance.settings)

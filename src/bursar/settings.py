@@ -117,6 +117,9 @@ class Settings(BaseModel):
     delivery_refused: Networks = Field((), description="Networks never sent to, besides all that are not public.")
     delivery_connect_s: float = Field(5.0, gt=0, le=60, description="Longest wait for a receiver's connection.")
     delivery_total_s: float = Field(15.0, gt=0, le=120, description="Longest wait for a receiver's answer.")
+    delivery_lease_s: float = Field(
+        30.0, gt=0, le=600, description="How long after a worker died another sends what it was about to."
+    )
 
     smtp_url: SecretStr = Field(
         SecretStr(""),

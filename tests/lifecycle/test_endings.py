@@ -29,6 +29,12 @@ def up(data_dir: Path) -> Iterator[Serving]:
         yield running
 
 
+@pytest.fixture(scope="class")
+def shared(data_dir: Path) -> Iterator[Serving]:
+    with serving(data_dir) as running:
+        yield running
+
+
 def server_pid(data_dir: Path) -> int:
     return int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
 
@@ -77,24 +83,25 @@ def test_a_demo_of_another_database_is_made_anew(up: Serving, data_dir: Path) ->
         assert reads_account(again)
 
 
-def test_a_killed_api_process_is_started_again(up: Serving) -> None:
-    (killed,) = up.pids("api")
-    os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: up.pids("api") not in ([], [killed]) and up.answers(), 10, "no new API process")
-    assert reads_account(up)
-    assert "child.died" in up.log.read_text()
+class TestKilled:
+    """One service, of which each part is killed in turn."""
 
+    def test_api_process_is_started_again(self, shared: Serving) -> None:
+        (killed,) = shared.pids("api")
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: shared.pids("api") not in ([], [killed]) and shared.answers(), 10, "no new API process")
+        assert reads_account(shared)
+        assert "child.died" in shared.log.read_text()
 
-def test_a_killed_worker_is_started_again(up: Serving) -> None:
-    (killed,) = up.pids("worker")
-    os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: up.pids("worker") not in ([], [killed]), 10, "no new worker")
+    def test_worker_is_started_again(self, shared: Serving) -> None:
+        (killed,) = shared.pids("worker")
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: shared.pids("worker") not in ([], [killed]), 10, "no new worker")
 
-
-def test_a_killed_database_is_started_again(up: Serving) -> None:
-    assert reads_account(up)
-    EmbeddedServer(up.data_dir).kill()
-    wait_until(lambda: up.answers() and reads_account(up), 20, "the database did not come back")
+    def test_database_is_started_again(self, shared: Serving) -> None:
+        assert reads_account(shared)
+        EmbeddedServer(shared.data_dir).kill()
+        wait_until(lambda: shared.answers() and reads_account(shared), 20, "the database did not come back")
 
 
 def test_a_killed_supervisor_takes_its_processes_along(up: Serving, data_dir: Path) -> None:

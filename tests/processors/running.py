@@ -17,7 +17,6 @@ from typing import Any
 
 import falcon
 import falcon.asgi
-import uvicorn
 
 from bursar.db.clock import instance_now, move_to
 from bursar.db.embedded import Urls
@@ -125,7 +124,8 @@ class _Ears:
 
 
 @asynccontextmanager
-async def _serving(server: uvicorn.Server, listener: socket.socket) -> AsyncIterator[None]:
+async def _serving(app: Any, listener: socket.socket) -> AsyncIterator[None]:
+    server = http_server(app)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait for
@@ -138,19 +138,28 @@ async def _serving(server: uvicorn.Server, listener: socket.socket) -> AsyncIter
 
 
 @asynccontextmanager
-async def running_simulator(urls: Urls, **more: Any) -> AsyncIterator[Rig]:
-    ours, theirs = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
-    shop_url, simulator_url = (f"http://127.0.0.1:{each.getsockname()[1]}" for each in (ours, theirs))
+async def running_shop(urls: Urls, simulator_url: str, **more: Any) -> AsyncIterator[Rig]:
+    """The shop alone, for a simulator that runs, or will, at an address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    shop_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     values = {"processor_timeout_s": 0.5, "base_url": shop_url, "simulator_url": simulator_url, **more}
     settings = test_settings(urls, **values)
     db = await Database.open(urls.service, size=6, name="test shop")
-    rig = Rig(SimulatorClient(simulator_url, settings.simulator_secret, 0.5), db, settings, shop_url)
+    rig = Rig(SimulatorClient.of(settings), db, settings, shop_url)
     app = falcon.asgi.App()
     app.add_route(inbox.PATH.format(provider="simulator"), _Ears(rig))
     app.add_route("/returned", _Returned())
     try:
-        async with opened(settings) as (_, simulator), _serving(http_server(app), ours):
-            async with _serving(http_server(simulator), theirs):
-                yield rig
+        async with _serving(app, listener):
+            yield rig
     finally:
         await db.close()
+
+
+@asynccontextmanager
+async def running_simulator(urls: Urls, **more: Any) -> AsyncIterator[Rig]:
+    """The shop and, in this process, the simulator."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with running_shop(urls, url, **more) as rig, opened(rig.settings) as (_, app), _serving(app, listener):
+        yield rig

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
+from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
 from bursar.core.clock import unix_now
+from bursar.db.embedded import Urls
 from bursar.processors import card_errors
 from bursar.processors.protocol import NotAuthentic, PayoutAccepted, Rejected, Unknown
 from bursar.processors.signing import LinkKeys, sign_call, sign_callback
 from bursar.processors.simulator import scenarios
-from bursar.processors.simulator.serve import NotForLive, opened
+from bursar.processors.simulator.serve import CannotServe, opened
 from bursar.processors.simulator_client import SimulatorClient
 from tests.processors import contract
 from tests.processors.running import Rig
@@ -117,10 +121,39 @@ class TestLink:
         with pytest.raises(Unknown):
             await nobody.confirm("sim_anything")
 
-    async def test_it_is_not_for_live_instances(self, rig: Rig) -> None:
-        with pytest.raises(NotForLive):
-            async with opened(rig.settings.model_copy(update={"env": "live"})):
+    async def test_a_wrong_secret_decides_nothing(self, rig: Rig) -> None:
+        """It says nothing about what an earlier call did, so it is no refusal."""
+        stranger = SimulatorClient(rig.settings.simulator_public_url, b"another", 0.5)
+        with pytest.raises(Unknown, match="401"):
+            await stranger.cancel((await rig.start()).reference)
+
+    @pytest.mark.parametrize("wrong", [{"env": "live"}, {"processor_secret": b"", "key_pepper": b""}])
+    async def test_it_refuses_to_run_where_it_should_not(self, rig: Rig, wrong: dict[str, Any]) -> None:
+        with pytest.raises(CannotServe):
+            async with opened(rig.settings.model_copy(update=wrong)):
                 pass
+
+
+class TestTrouble:
+    async def test_nothing_typed_gets_into_a_log(self, rig: Rig, urls: Urls, capfd: pytest.CaptureFixture[str]) -> None:
+        """The books break while a card is tried: the customer gets a page, the service no answer, the log no number."""
+        started, number = await rig.start(), "4242424242424242"
+        async with httpx.AsyncClient() as client:
+            page = await client.get(started.page_url)
+            found = re.search(r'name="ticket" value="([^"]+)"', page.text)
+            assert found is not None
+            owner = await asyncpg.connect(urls.owner)
+            await owner.execute("ALTER TABLE simulator.attempt RENAME TO attempt_gone")
+            await owner.close()
+            fields = {"ticket": found[1], "number": number, "expiry": "12/40", "cvc": "123", "holder": "Ada"}
+            broken = await client.post(started.page_url, data=fields)
+        assert broken.status_code == 503
+        assert "<h1" in broken.text
+        with pytest.raises(Unknown):
+            await rig.pay(started.reference, number)
+        said = capfd.readouterr()
+        assert "simulator.failed" in said.out + said.err
+        assert number not in said.out + said.err + broken.text
 
 
 class TestScenarios:
@@ -135,7 +168,7 @@ class TestScenarios:
         assert card_errors.card_error("card_declined", "pickup_card").decline_code == "generic_decline"
 
     def test_cards_are_good_until_the_end_of_their_month(self) -> None:
-        now = scenarios.datetime.fromisoformat("2030-04-30T23:59:59+00:00")
+        now = datetime.fromisoformat("2030-04-30T23:59:59+00:00")
         assert not scenarios.expiry_is_past(4, 2030, now)
         assert scenarios.expiry_is_past(4, 2030, now + timedelta(seconds=1))
 

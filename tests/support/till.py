@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import asyncpg
 import httpx
 
 from bursar.db.embedded import Urls
@@ -114,8 +115,12 @@ class Till:
         reply = await self.service.ops("POST", "/clock/advance", {"seconds": seconds})
         assert reply.status_code == 200, reply.text
 
+    async def owner(self) -> asyncpg.Connection[Any]:
+        """The database as its owner, for what only a fault could do."""
+        return await asyncpg.connect(self.service.urls.owner)
+
     async def books_agree(self) -> None:
-        """What the processor says it moved is what our clearing account says, and every succeeded payment was credited."""
+        """The processor's statement is what our clearing account says, and every paid payment was credited once."""
         moved = sum(line["amount_minor"] for line in await self.simulator.statement())
         cleared = await self.service.db.fetchval(
             """
@@ -143,15 +148,17 @@ async def running_till(urls: Urls, *, worker: bool = True, **settings: Any) -> A
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     chosen = {"simulator_port": listener.getsockname()[1], "processor_timeout_s": 1.0, **settings}
-    async with running_service(urls, worker=worker, **chosen) as service:
-        async with serve.opened(service.settings) as (_, app):
-            server = serve.http_server(app)
-            serving = asyncio.create_task(server.serve(sockets=[listener]))
-            try:
-                while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait for
-                    await asyncio.sleep(0.005)
-                yield Till(service, SimulatorClient.of(service.settings))
-            finally:
-                server.should_exit = True
-                await serving
-                listener.close()
+    async with (
+        running_service(urls, worker=worker, **chosen) as service,
+        serve.opened(service.settings) as (_, app),
+    ):
+        server = serve.http_server(app)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait for
+                await asyncio.sleep(0.005)
+            yield Till(service, SimulatorClient.of(service.settings))
+        finally:
+            server.should_exit = True
+            await serving
+            listener.close()

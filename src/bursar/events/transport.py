@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from ipaddress import ip_address
 
 from bursar.core.clock import real_now
@@ -54,6 +55,12 @@ def rules_of(settings: Settings) -> Rules:
     if settings.is_test:
         return Rules(plain_http=True, loopback=True, ports=None, refused=settings.delivery_refused)
     return Rules(ports=frozenset(settings.delivery_ports), refused=settings.delivery_refused)
+
+
+@cache
+def verified() -> ssl.SSLContext:
+    """Certificates and names are checked against the system's authorities, which take a while to load."""
+    return ssl.create_default_context()
 
 
 class Resolver:
@@ -137,7 +144,7 @@ class Transport:
     rules: Rules
     limits: Limits = field(default_factory=Limits)
     resolve: Resolve = field(default_factory=Resolver)
-    tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    tls: ssl.SSLContext = field(default_factory=verified)
     _kept: _Kept = field(default_factory=_Kept)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:

@@ -124,7 +124,8 @@ class _Operations:
         errors = openapi_errors.responses(
             self._components, route, openapi_parameters.response_headers(route, failed=True)
         )
-        node["responses"] = {str(route.status): self._success(route), **errors}
+        successes = {str(status): self._success(route, status) for status in (route.status, *route.also)}
+        node["responses"] = {**successes, **errors}
         if route.successor:
             node["deprecated"] = True
         return node | self._servers(route) | _extensions(route)
@@ -156,9 +157,9 @@ class _Operations:
         media = "multipart/form-data" if route.uploads else "application/json"
         return {"required": bound or required, "content": {media: {"schema": schema, "examples": {"example": kept}}}}
 
-    def _success(self, route: Route) -> Node:
+    def _success(self, route: Route, status: int) -> Node:
         return {
-            "description": HTTPStatus(route.status).phrase,
+            "description": HTTPStatus(status).phrase,
             "headers": openapi_parameters.response_headers(route),
             "content": _FILE_CONTENT if route.reply is bytes else self._reply_content(route),
         }

@@ -84,7 +84,9 @@ class Pipeline:
 
     async def _safely(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:
         try:
-            return await self._run(exchange, request)
+            reply = await self._run(exchange, request)
+            if not reply.replayed:
+                return reply
         except ApiError as error:
             reply = failed(error)
         except (Busy, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, *LOST) as error:
@@ -93,7 +95,7 @@ class Pipeline:
         except Exception:
             log.exception("request.failed", request_id=exchange.request_id, route=exchange.route.name)
             reply = failed(InternalError(details={"request_id": exchange.request_id}))
-        await self._audit_failure(exchange, reply.status)
+        await self._audit_aside(exchange, reply.status)
         return reply
 
     async def _run(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:
@@ -312,10 +314,11 @@ class Pipeline:
                 exchange.request_id, exchange.method, exchange.route.path, status, exchange.started, owner
             )
 
-    async def _audit_failure(self, exchange: Exchange, status: int) -> None:
-        """An operator's call that failed is on record, too."""
+    async def _audit_aside(self, exchange: Exchange, status: int) -> None:
+        """An operator's call that failed, or only repeated a reply, is on record, too."""
         if exchange.caller is None or exchange.caller.kind != "operator":
             return
+        exchange.account = NOBODY  # it may have failed before that was known
         try:
             async with self.instance.db.acquire() as db:
                 await audit.record(exchange, exchange.ctx(db, await instance_now(db)), db, status)

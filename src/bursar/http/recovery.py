@@ -20,6 +20,7 @@ from bursar.http.caller import load_account
 from bursar.http.context import Ctx
 from bursar.http.families import FAMILIES, OPERATOR
 from bursar.http.idempotency import Claim, Stored
+from bursar.http.pipeline import NOBODY
 from bursar.http.reply import render
 from bursar.http.routes import Outside, Processor, Route, Unknown
 
@@ -88,7 +89,7 @@ async def _finish(desk: Desk, route: Route, row: Record) -> None:
     handler = route.handler
     assert isinstance(handler, Processor)
     async with asyncio.timeout(handler.timeout_s):
-        outcome = await handler.call(Outside(desk.db, desk.settings, desk.wake), row["intent"])
+        outcome = await handler.call(Outside(desk.db, desk.settings, desk.wake, may_wait=False), row["intent"])
 
     async def write() -> None:
         async with desk.db.transaction() as db:
@@ -105,7 +106,7 @@ async def _finish(desk: Desk, route: Route, row: Record) -> None:
 
 
 async def _context(desk: Desk, db: Connection, row: Record) -> Ctx:
-    account = await load_account(db, row["account_id"])
+    account = await load_account(db, row["account_id"]) if row["account_id"] else NOBODY
     assert account is not None
     return Ctx(
         account=account,

@@ -44,6 +44,7 @@ class Outside:
     db: Database
     settings: Settings
     wake: Callable[[], None]
+    may_wait: bool = True  # not in the worker, which would wait for itself
 
 
 class Unknown(Exception):
@@ -107,6 +108,7 @@ class Route:
     wrap: str | None = None  # the name under which the object stands in `data`
     is_list: bool = False
     status: int = 200
+    also: tuple[int, ...] = ()  # other statuses that a success may have
     gate: Gate = Gate.OPEN
     platform_only: bool = False
     keep: timedelta = DAY  # how long its idempotency keys are kept

@@ -61,7 +61,8 @@ CHECKS = (
         "natural_keys_are_unique",
         "no fact was posted twice",
         """
-        SELECT format('%s %s of account %s: journals %s', kind, ref, account_id, string_agg(id::text, ', ')) AS place
+        SELECT format('%s %s of account %s: journals %s', kind, ref, account_id,
+                      string_agg(id::text, ', ' ORDER BY id)) AS place
         FROM journal
         GROUP BY account_id, kind, ref
         HAVING count(*) > 1

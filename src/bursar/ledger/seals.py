@@ -96,9 +96,13 @@ async def seal(db: Database, largest: int = LARGEST_BLOCK) -> int:
     return sealed
 
 
+async def is_due(db: Database, now: datetime) -> bool:
+    oldest: datetime | None = await db.fetchval(_OLDEST)
+    return oldest is not None and oldest <= now - PATIENCE
+
+
 async def _run(desk: Desk, now: datetime) -> int:
-    oldest = await desk.db.fetchval(_OLDEST)
-    return await seal(desk.db) if oldest is not None and oldest <= now - PATIENCE else 0
+    return await seal(desk.db) if await is_due(desk.db, now) else 0
 
 
 SWEEP = Sweep("seals", _run)

@@ -17,7 +17,7 @@ from bursar.ledger.post import Posting, post
 
 
 class Writer:
-    def __init__(self, db: Database, *, lanes: int = 1, largest: int = 64) -> None:
+    def __init__(self, db: Database, *, lanes: int = 2, largest: int = 32) -> None:
         self._db = db
         self._group: GroupCommit[Journal, Posting] = GroupCommit(self._flush, lanes=lanes, largest=largest)
 

@@ -30,6 +30,7 @@ from bursar.pages.site import Shown, Site, message, see_other
 
 ROUTE = f"/{PAGE}/{{token}}"
 LARGEST = 22 * 1024 * 1024  # two pictures of 10 MB and the form around them
+FIRST_ACCOUNT = 1001  # below are the sandbox's samples, to which nothing may happen
 REFRESH_S = 3
 REFRESH_FOR = timedelta(minutes=2)
 
@@ -42,11 +43,11 @@ STATES: dict[str, tuple[str, str, str, int, int]] = {
                    "wait", 2, 200),
     "verified": ("Your identity is confirmed", "Thank you, that was all. There is nothing more to do here.",
                  "good", 4, 200),
-    "rejected": ("We could not confirm your identity", "Please contact the business that sent you this link.",
+    "rejected": ("We could not confirm your identity", "Please contact whoever sent you this link.",
                  "bad", 0, 200),
-    "expired": ("This link has expired", "Please ask the business that sent it to you for a new one.",
+    "expired": ("This link has expired", "Please ask whoever sent it to you for a new one.",
                 "neutral", 0, 410),
-    "cancelled": ("This link was withdrawn", "Please ask the business that sent it to you for a new one.",
+    "cancelled": ("This link was withdrawn", "Please ask whoever sent it to you for a new one.",
                   "neutral", 0, 410),
 }  # fmt: skip
 
@@ -76,7 +77,7 @@ class VerificationPage:
         self, token: str, request_id: str, errors: Mapping[str, str] | None = None, kind: str = ""
     ) -> Shown:
         place = self._instance.settings.page_keys.read(PAGE, token)
-        if place is None:
+        if place is None or place[0] < FIRST_ACCOUNT:
             return UNKNOWN
         async with self._instance.db.transaction() as db:
             ctx = await self._acting(db, place[0], request_id)

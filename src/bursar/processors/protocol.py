@@ -51,8 +51,10 @@ class Unknown(TimeoutError):
 class Rejected(Exception):
     """The processor understood the call and will never do it. That is a defect of ours, or a misuse of the simulator.
 
-    Codes: `not_found`, `key_reused`, `invalid_request`, `unknown_card`, `invalid_step`.
+    Only these codes say so for certain; any other refusal (of a wrong signature, say) is `Unknown`.
     """
+
+    CODES = frozenset({"not_found", "key_reused", "invalid_request", "unknown_card", "invalid_step"})
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

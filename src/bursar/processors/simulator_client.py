@@ -122,9 +122,12 @@ class SimulatorClient:
         try:
             if reply.status == 200:
                 return msgspec.json.decode(reply.body, type=kind)
-            raise Rejected(msgspec.json.decode(reply.body, type=dict[str, str])["error"])
-        except (msgspec.MsgspecError, KeyError):
+            code = msgspec.json.decode(reply.body, type=dict[str, str]).get("error")
+        except msgspec.MsgspecError:
             raise Unknown(f"the processor answered {reply.status} and no sense") from None
+        if code in Rejected.CODES:
+            raise Rejected(code)
+        raise Unknown(f"the processor answered {reply.status} {code}")
 
 
 def _safe(reference: str) -> str:

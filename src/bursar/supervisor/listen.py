@@ -12,7 +12,7 @@ from bursar.supervisor.errors import CannotListen
 
 BACKLOG = 1024
 # Processes of a supervisor that was killed close their sockets within moments.
-PATIENCE_S = 1.5
+PATIENCE_S = 1.0
 
 
 def listeners(settings: Settings) -> tuple[Settings, list[socket.socket]]:

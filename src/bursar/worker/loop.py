@@ -89,14 +89,17 @@ class Worker:
         assert sweep.beside is not None
         bell = asyncio.Event()
         self._bells.append(bell)
-        while True:
-            try:
-                await sweep.beside(self._desk, bell)
-            except (Busy, asyncpg.PostgresError, *LOST) as error:
-                log.warning("worker.database_lost", error=type(error).__name__, sweep=sweep.name)
-            except Exception:
-                log.exception("sweep.failed", sweep=sweep.name)
-            await asyncio.sleep(POLL_S)
+        try:
+            while True:
+                try:
+                    await sweep.beside(self._desk, bell)
+                except (Busy, asyncpg.PostgresError, *LOST) as error:
+                    log.warning("worker.database_lost", error=type(error).__name__, sweep=sweep.name)
+                except Exception:
+                    log.exception("sweep.failed", sweep=sweep.name)
+                await asyncio.sleep(POLL_S)
+        finally:
+            self._bells.remove(bell)
 
     async def tick(self) -> None:
         """Orders first, then whatever is due now."""
@@ -125,8 +128,9 @@ class Worker:
         ran: list[dict[str, Any]] = []
         target = await instance_now(self._desk.db) + timedelta(seconds=seconds)
         while True:
+            settled = await instance_now(self._desk.db)
             self._note(ran, await self.run_due(), await instance_now(self._desk.db))
-            due = await self._next_due()
+            due = await self._next_due(settled)
             if due is None or due > target:
                 break
             await move_to(self._desk.db, due)
@@ -138,9 +142,10 @@ class Worker:
     def _note(ran: list[dict[str, Any]], counts: dict[str, int], at: datetime) -> None:
         ran.extend({"job": name, "rows": rows, "at": iso(at)} for name, rows in counts.items() if rows)
 
-    async def _next_due(self) -> datetime | None:
+    async def _next_due(self, settled: datetime) -> datetime | None:
+        """The next moment with work. What was due before `settled` and is not done failed, and holds up nothing."""
         moments = [await sweep.next_due(self._desk.db) for sweep in self._sweeps if sweep.next_due is not None]
-        return min((moment for moment in moments if moment is not None), default=None)
+        return min((moment for moment in moments if moment is not None and moment > settled), default=None)
 
     async def _sweep(self, sweep: Sweep) -> int:
         """One sweep until it runs dry. Its failure is its own: the others still run."""

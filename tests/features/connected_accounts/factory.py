@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+import msgspec
+
 from tests.support.service import Party, Service
 
 
@@ -50,9 +52,8 @@ async def connect(service: Service, platform: Party, **changes: Any) -> dict[str
     return account
 
 
-async def events_of(service: Service, type_: str | None = None) -> list[Any]:
-    """The bodies of all events so far, oldest first."""
-    import msgspec
-
-    rows = await service.db.fetch("SELECT type, body FROM event ORDER BY id")
+async def events_of(service: Service, account: dict[str, Any], type_: str | None = None) -> list[Any]:
+    """The bodies of an account's events so far, oldest first."""
+    number = int(account["id"].rpartition("_")[2])
+    rows = await service.db.fetch("SELECT type, body FROM event WHERE account_id = $1 ORDER BY id", number)
     return [msgspec.json.decode(row["body"]) for row in rows if type_ in (None, row["type"])]

@@ -87,6 +87,7 @@ CREATE TABLE payment_attempt (
     decline_code  text,
     message       text,
     holder        text,           -- the name on the card, as the processor reports it
+    last4         text CHECK (last4 ~ '^[0-9]{4}$'),
     at            timestamptz NOT NULL,
     PRIMARY KEY (account_id, payment_id, n),
     CONSTRAINT payment_attempt_once UNIQUE (account_id, payment_id, reference),

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from bursar.features.accounts.pricing import DEFAULTS, MerchantPricing
 from bursar.features.accounts.readiness import Capabilities, Requirements
+from bursar.http.context import LARGEST_ID
 from bursar.http.schemas import Email, Name, StrictBody, StrictQuery
 
 AccountStatus = Literal["pending", "active", "review", "banned"]
@@ -131,7 +132,7 @@ class AccountSearch(StrictQuery):
     q: str | None = Field(None, max_length=190)
     kind: Literal["merchant", "platform"] | None = None
     status: AccountStatus | None = None
-    platform: int | None = None
+    platform: int | None = Field(None, ge=1, le=LARGEST_ID)
 
 
 class NewTeamMember(StrictBody):

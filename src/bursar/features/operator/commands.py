@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, cast
 
-from bursar.core.errors import ServiceUnavailable
 from bursar.db.pool import Database, Queryable
 from bursar.features.operator.errors import WorkFailed
+from bursar.http.routes import Unknown
 
 POLL_S = 0.02
 
@@ -28,19 +29,18 @@ async def order(db: Queryable, kind: str, argument: Mapping[str, Any]) -> int:
     )
 
 
-async def outcome(db: Database, command_id: int, timeout_s: float) -> dict[str, Any]:
-    """Waits until the worker is done; 503 when there is no worker or it takes too long."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            while True:
-                row = await db.fetchrow(
-                    "SELECT result, error FROM worker_command WHERE id = $1 AND done_at IS NOT NULL", command_id
-                )
-                if row is not None:
-                    break
-                await asyncio.sleep(POLL_S)
-    except TimeoutError:
-        raise ServiceUnavailable("No worker has done this in time; it is still ordered.") from None
+async def outcome(db: Database, command_id: int, timeout_s: float) -> dict[str, Any] | WorkFailed:
+    """Waits until the worker is done. `Unknown` when there is no worker or it takes too long: it is still ordered."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        row = await db.fetchrow(
+            "SELECT result, error FROM worker_command WHERE id = $1 AND done_at IS NOT NULL", command_id
+        )
+        if row is not None:
+            break
+        if time.monotonic() >= deadline:
+            raise Unknown
+        await asyncio.sleep(POLL_S)
     if row["error"] is not None:
-        raise WorkFailed
+        return WorkFailed()
     return cast("dict[str, Any]", row["result"])

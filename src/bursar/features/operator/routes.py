@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from bursar.db import listing
@@ -12,6 +12,7 @@ from bursar.db.listing import Listing
 from bursar.features.operator import commands
 from bursar.features.operator.errors import WorkFailed
 from bursar.features.operator.schemas import (
+    FARTHEST_S,
     Advance,
     Advanced,
     AuditEntry,
@@ -23,6 +24,7 @@ from bursar.features.operator.schemas import (
 from bursar.http.context import Audit, Ctx
 from bursar.http.envelope import Answer, Page
 from bursar.http.families import OPERATOR
+from bursar.http.idempotency import DAY
 from bursar.http.routes import Outside, Processor, Read, Route
 
 WAIT_S = 300.0
@@ -50,16 +52,20 @@ async def _begin_run(ctx: Ctx, _: Nothing | None) -> Mapping[str, Any]:
 
 async def _wait(outside: Outside, intent: Mapping[str, Any]) -> Any:
     outside.wake()
-    return await commands.outcome(outside.db, intent["command_id"], WAIT_S)
+    return await commands.outcome(outside.db, intent["command_id"], WAIT_S if outside.may_wait else 0)
 
 
-async def _advanced(ctx: Ctx, intent: Mapping[str, Any], outcome: Any) -> Advanced:
+async def _advanced(ctx: Ctx, intent: Mapping[str, Any], outcome: Any) -> Advanced | WorkFailed:
+    if isinstance(outcome, WorkFailed):
+        return outcome
     ctx.audit = Audit(after={"seconds": intent["seconds"], "now": outcome["now"]})
     ran = [Ran(entry["job"], entry["rows"], datetime.fromisoformat(entry["at"])) for entry in outcome["ran"]]
     return Advanced(datetime.fromisoformat(outcome["now"]), ran)
 
 
-async def _ran(ctx: Ctx, intent: Mapping[str, Any], outcome: Any) -> dict[str, int]:
+async def _ran(ctx: Ctx, intent: Mapping[str, Any], outcome: Any) -> dict[str, int] | WorkFailed:
+    if isinstance(outcome, WorkFailed):
+        return outcome
     ctx.audit = Audit(after=outcome["counts"])
     return dict(outcome["counts"])
 
@@ -102,7 +108,9 @@ ROUTES = (
         family=OPERATOR,
         body=Advance,
         reply=Advanced,
+        also=(202,),
         test_only=True,
+        keep=timedelta(seconds=FARTHEST_S) + DAY,  # it must not outrun its own key
         errors=(WorkFailed,),
         handler=Processor(
             "advance_clock", _begin_advance, _wait, _advanced, _still_running, _nothing_runs, WAIT_S + 10
@@ -117,6 +125,7 @@ ROUTES = (
         family=OPERATOR,
         body=Nothing,
         reply=dict[str, int],
+        also=(202,),
         test_only=True,
         errors=(WorkFailed,),
         handler=Processor("run_jobs", _begin_run, _wait, _ran, _still_running, _nothing_runs, WAIT_S + 10),

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from pydantic import Field
 
+from bursar.http.context import LARGEST_ID
 from bursar.http.schemas import StrictBody, StrictQuery
 
 FARTHEST_S = 20 * 366 * 86_400
@@ -57,5 +58,5 @@ class AuditEntry(msgspec.Struct):
 class AuditQuery(StrictQuery):
     page: int = Field(1, ge=1, le=1_000_000)
     per_page: int = Field(25, ge=1, le=100)
-    merchant: int | None = Field(None, description="Only what was done to this account.")
+    merchant: int | None = Field(None, ge=0, le=LARGEST_ID, description="Only what was done to this account.")
     action: str | None = Field(None, max_length=80)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 from bursar.core import ids
-from bursar.core.crypto import Vault
+from bursar.core.crypto import Sealer, Vault
 from bursar.db.clock import instance_now
 from bursar.db.pool import Connection
 from bursar.events import outbox
@@ -41,10 +41,11 @@ class Acts:
         await outbox.write(self.db, self.events)
 
 
-async def acting_on(db: Connection, settings: Settings, vault: Vault, account_ids: Iterable[int]) -> Acts:
+async def acting_on(db: Connection, settings: Settings, account_ids: Iterable[int]) -> Acts:
     """Contexts without a caller, for work that no request started."""
     now = await instance_now(db)
     request_id = ids.new_request_id()
+    vault = Vault(settings.key_pepper, Sealer(settings.seal_public_key))
     acts = Acts(db, now, settings)
     for row in await db.fetch(_ACCOUNTS, sorted(set(account_ids))):
         account = account_from(row)

@@ -87,7 +87,7 @@ async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
 async def _write(desk: Desk, heard: Sequence[Heard]) -> None:
     async with desk.db.transaction() as db:
         account_ids = [one.state.account_id for one in heard]
-        acts = await acting_on(db, desk.settings, desk.vault, account_ids)
+        acts = await acting_on(db, desk.settings, account_ids)
         results = await outcomes.apply(acts, [one.state for one in heard])
         for one, result in zip(heard, results, strict=True):
             problem = result.mismatch

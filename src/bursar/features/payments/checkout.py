@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from bursar.core.crypto import Vault
 from bursar.db.clock import instance_now
 from bursar.db.pool import Database, persist
 from bursar.features.payments import outcomes, queries, views
@@ -50,21 +49,22 @@ async def start(db: Database, settings: Settings, account_id: int, payment_id: i
     return started
 
 
-async def ask(db: Database, settings: Settings, vault: Vault, account_id: int, payment_id: int) -> Result | None:
+async def ask(db: Database, settings: Settings, account_id: int, payment_id: int) -> PaymentState | None:
     """Asks the processor what became of a payment and writes it down; None when it was never started there."""
     row = await queries.find(db, account_id, payment_id)
     if row is None or row["processor_reference"] is None:
         return None
-    [result] = await learn(db, settings, vault, [await processor_of(settings).confirm(row["processor_reference"])])
-    return result
+    state = await processor_of(settings).confirm(row["processor_reference"])
+    await learn(db, settings, [state])
+    return state
 
 
-async def learn(db: Database, settings: Settings, vault: Vault, said: Sequence[PaymentState]) -> list[Result]:
+async def learn(db: Database, settings: Settings, said: Sequence[PaymentState]) -> list[Result]:
     """Writes down what the processor said, in one transaction."""
 
     async def write() -> list[Result]:
         async with db.transaction() as connection:
-            acts = await acting_on(connection, settings, vault, [state.account_id for state in said])
+            acts = await acting_on(connection, settings, [state.account_id for state in said])
             results = await outcomes.apply(acts, said)
             await acts.write_events()
         return results

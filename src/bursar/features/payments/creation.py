@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -36,12 +36,13 @@ class NewRow:
 
 def prepare(ctx: Ctx, body: NewHostedPayment) -> Prepared:
     check_addresses(ctx, body)
+    amount = checked_amount(ctx, body.amount, body.currency)
     values = new_payment(
         ctx,
         ctx.id,
         kind="hosted",
         identifier=body.identifier,
-        amount=checked_amount(ctx, body.amount, body.currency),
+        amount=amount,
         currency=body.currency,
         details=body.details,
         ipn_url=body.ipn_url,
@@ -51,8 +52,8 @@ def prepare(ctx: Ctx, body: NewHostedPayment) -> Prepared:
         customer_email=body.customer_email,
         customer_phone=body.customer_phone,
         metadata=body.metadata,
-        application_fee=body.connect_application_fee,
-        expires_in=timedelta(seconds=body.expires_in),
+        application_fee=platform_fee(ctx, body.connect_application_fee, amount, body.currency),
+        expires_at=ctx.now + timedelta(seconds=body.expires_in),
     )
     public_id = ctx.account.public_id
     ctx.emit("transaction.created", {"transaction": views.transaction(values, public_id)})
@@ -77,6 +78,15 @@ def check_addresses(ctx: Ctx, body: Any) -> None:
         raise ValidationFailed(details=problems)
 
 
+def platform_fee(ctx: Ctx, sent: Any, amount: int, currency: str) -> int | None:
+    """The platform's fee on a payment of this account; None when it has none."""
+    account = ctx.account
+    if account.platform_id is None and sent is None:
+        return None
+    allowed = ctx.platform_mode and account.platform_id is not None
+    return rules.application_fee(sent, account.application_fee_defaults, amount, currency, allowed=allowed)
+
+
 def new_payment(
     ctx: Ctx,
     payment_id: int,
@@ -86,8 +96,8 @@ def new_payment(
     amount: int,
     currency: str,
     details: str,
-    expires_in: timedelta,
-    application_fee: Any = None,
+    expires_at: datetime,
+    application_fee: int | None = None,
     channel: str = "api",
     ipn_url: str | None = None,
     success_url: str | None = None,
@@ -103,12 +113,6 @@ def new_payment(
     account = ctx.account
     if key is None:
         key = (ctx.caller.owner.account_id, ctx.caller.key_id) if ctx.caller else (account.account_id, 0)
-    fee = None
-    if account.platform_id is not None or application_fee is not None:
-        allowed = ctx.platform_mode and account.platform_id is not None
-        fee = rules.application_fee(
-            application_fee, account.application_fee_defaults, amount, currency, allowed=allowed
-        )
     return {
         **_UNTOUCHED,
         "account_id": account.account_id,
@@ -132,8 +136,8 @@ def new_payment(
         "key_id": key[1],
         "platform_id": account.platform_id,
         "fee_payer": account.fee_payer if account.platform_id is not None else "connected_account",
-        "application_fee_minor": fee,
-        "expires_at": ctx.now + expires_in,
+        "application_fee_minor": application_fee,
+        "expires_at": expires_at,
         "created_at": ctx.now,
     }
 

@@ -13,6 +13,8 @@ from bursar.features.payments.views import Row
 from bursar.http.context import Ctx
 
 Told = Callable[[Ctx, Row], Awaitable[None]]
+# By the prefix of its reference, what makes a payment when a customer comes: account and number of one to be paid now.
+Opens = Callable[[Ctx, int], Awaitable[tuple[int, int] | None]]
 
 
 @dataclass(slots=True)
@@ -23,3 +25,4 @@ class Followers:
 
 
 FOLLOWERS = Followers()
+LINKS: dict[str, Opens] = {}

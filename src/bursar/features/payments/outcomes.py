@@ -137,6 +137,7 @@ def _attempt_row(row: Record, attempt: Attempt, n: int) -> dict[str, Any]:
         "decline_code": error.decline_code if error else None,
         "message": error.message if error else None,
         "holder": attempt.holder or None,
+        "last4": attempt.last4 or None,
         "at": attempt.at,
     }
 

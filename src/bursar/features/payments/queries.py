@@ -148,15 +148,15 @@ async def insert_attempts(db: Queryable, attempts: Sequence[Mapping[str, Any]]) 
     await db.execute(
         """
         INSERT INTO payment_attempt
-            (account_id, payment_id, n, reference, status, error_code, decline_code, message, holder, at)
+            (account_id, payment_id, n, reference, status, error_code, decline_code, message, holder, last4, at)
         SELECT *
         FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::text[],
-                    $8::text[], $9::text[], $10::timestamptz[])
+                    $8::text[], $9::text[], $10::text[], $11::timestamptz[])
         """,
         *(
             [attempt[name] for attempt in attempts]
             for name in ("account_id", "payment_id", "n", "reference", "status", "error_code", "decline_code",
-                         "message", "holder", "at")
+                         "message", "holder", "last4", "at")
         ),
     )  # fmt: skip
 

@@ -5,19 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from bursar.core.errors import (
+    CancelFailed,
     CurrencyNotSupported,
     DuplicateResource,
     InvalidConnectApplicationFee,
+    NotCancelable,
     NotFound,
     ProviderNotConfigured,
+    ProviderReferenceMissing,
 )
 from bursar.db import listing
-from bursar.features.payments import creation, queries, service, views
-from bursar.features.payments.schemas import HostedPayment, HostedPaymentQuery, NewHostedPayment
+from bursar.features.payments import closing, creation, queries, service, views
+from bursar.features.payments.schemas import (
+    CancelPayment,
+    HostedPayment,
+    HostedPaymentQuery,
+    NewHostedPayment,
+    Transaction,
+)
 from bursar.http.caller import Gate
 from bursar.http.context import Ctx
 from bursar.http.envelope import Page
-from bursar.http.routes import Batched, Read, Route
+from bursar.http.routes import Batched, Processor, Read, Route
 
 
 async def show_hosted_payment(ctx: Ctx, _: None) -> HostedPayment:
@@ -82,5 +91,26 @@ ROUTES = (
         reply=HostedPayment,
         errors=(NotFound,),
         handler=Read(show_hosted_payment),
+    ),
+    Route(
+        method="POST",
+        path="/transactions/{id}/cancel",
+        name="cancel_transaction",
+        summary="Cancel a pending transaction: its checkout can no longer be paid.",
+        tag="Transactions",
+        scope="transactions:write",
+        gate=Gate.WRITE,
+        body=CancelPayment,
+        reply=Transaction,
+        wrap="transaction",
+        errors=(NotFound, NotCancelable, CancelFailed, ProviderReferenceMissing),
+        handler=Processor(
+            "cancel_payment",
+            closing.begin_cancel,
+            closing.call_cancel,
+            closing.finish_cancel,
+            closing.pending_cancel,
+            closing.dry_cancel,
+        ),
     ),
 )

@@ -71,6 +71,10 @@ class NewHostedPayment(Body):
     )
 
 
+class CancelPayment(Body):
+    """Nothing is needed; an empty object will do."""
+
+
 class AttemptError(msgspec.Struct, omit_defaults=True):
     code: str
     message: str

@@ -50,7 +50,7 @@ async def close_and_look(desk: Desk, now: datetime) -> int:
         await _close(desk, [one for one in looked if isinstance(one.answer, str)])
         said = [one.answer for one in looked if isinstance(one.answer, PaymentState)]
         if said:
-            await checkout.learn(desk.db, desk.settings, desk.vault, said)
+            await checkout.learn(desk.db, desk.settings, said)
         for one in looked:
             if not isinstance(one.answer, str):
                 await queries.look_again(desk.db, one.row["account_id"], one.row["id"], _when(one, now))
@@ -97,7 +97,7 @@ def _when(looked: Looked, now: datetime) -> datetime:
 async def _close(desk: Desk, looked: list[Looked]) -> None:
     async def write() -> None:
         async with desk.db.transaction() as db:
-            acts = await acting_on(db, desk.settings, desk.vault, [one.row["account_id"] for one in looked])
+            acts = await acting_on(db, desk.settings, [one.row["account_id"] for one in looked])
             for one in sorted(looked, key=lambda one: (one.row["account_id"], one.row["id"])):
                 assert isinstance(one.answer, str)
                 if await closing.close(acts[one.row["account_id"]], one.row, one.answer) is None:

@@ -21,6 +21,7 @@ LARGEST = 10 * 1024 * 1024
 TIMEOUT_S = 15.0
 AT_ONCE = 4
 EXTENSIONS = {"pdf": "application/pdf", "jpg": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png"}
+WEBP = "image/webp"
 UNDECLARED = frozenset({"", "application/octet-stream"})
 
 _INSPECTOR = Path(__file__).with_name("inspector.py")
@@ -36,21 +37,29 @@ class Inspected:
     content: bytes
 
 
-async def inspect(upload: Upload, *, field: str = "files", largest: int = LARGEST) -> Inspected:
-    """The file as it will be kept. Its extension, its declared type and its content must agree."""
+async def inspect(
+    upload: Upload, *, field: str = "files", largest: int = LARGEST, webp: bool = False
+) -> Inspected:
+    """The file as it will be kept. Its extension, its declared type and its content must agree.
+
+    With `webp` such pictures are taken, too, and kept as PNG.
+    """
     if len(upload.content) > largest:
         raise FileTooLarge(details={"field": field, "file": upload.name, "max_bytes": largest})
     if not upload.content:
         raise _unsupported(field, upload, "is empty")
-    expected = EXTENSIONS.get(upload.name.rpartition(".")[2].lower())
+    stem, _, extension = upload.name.rpartition(".")
+    expected = WEBP if webp and extension.lower() == "webp" else EXTENSIONS.get(extension.lower())
     if expected is None:
-        raise _unsupported(field, upload, "must be named .pdf, .jpg, .jpeg or .png")
+        raise _unsupported(field, upload, f"must be named .pdf, .jpg, .jpeg{', .webp' if webp else ''} or .png")
     declared = upload.content_type.partition(";")[0].strip().lower().replace("image/jpg", "image/jpeg")
     if declared not in UNDECLARED and declared != expected:
         raise _unsupported(field, upload, "has a name and a declared type that differ")
     mime, kept = await _look_into(field, upload)
     if mime != expected:
         raise _unsupported(field, upload, "is not what its name says")
+    if mime == WEBP:
+        return Inspected(safe_name(f"{stem}.png"), "image/png", kept)
     return Inspected(safe_name(upload.name), mime, kept)
 
 

@@ -25,6 +25,10 @@ ACTIVE = frozenset(
     b"JavaScript JS Launch EmbeddedFile EmbeddedFiles RichMedia XFA SubmitForm ImportData Encrypt".split()
 )
 
+# Filters under which an object stream could hide from `hidden_objects`.
+UNUSUAL = frozenset(b"LZWDecode ASCII85Decode ASCIIHexDecode RunLengthDecode Crypt".split())
+
+_PACKED = re.compile(rb"\s*[0-9]+\s+[0-9]+\s")
 _NAME = re.compile(rb"/([^\x00\t\n\x0c\r ()<>\[\]{}/%]+)")
 _ESCAPE = re.compile(rb"#([0-9A-Fa-f]{2})")
 _STREAM = re.compile(rb"stream\r?\n")
@@ -47,6 +51,8 @@ def clean_image(content: bytes) -> tuple[str, bytes]:
 
     formats = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG"}
     kind = next((name for magic, name in formats.items() if content.startswith(magic)), None)
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        kind = "WEBP"  # where it is taken, it is kept as PNG
     if kind is None:
         raise Refused("is not a PDF, JPEG or PNG")
     Image.MAX_IMAGE_PIXELS = PIXELS_LARGEST
@@ -99,27 +105,33 @@ def _names(text: bytes) -> set[bytes]:
 
 
 def hidden_objects(content: bytes) -> list[bytes]:
-    """The objects that are packed into compressed streams. What cannot be unpacked cannot be kept."""
+    """The objects that are packed into compressed streams, whatever their dictionaries claim to be.
+
+    Every stream that inflates to the head of an object stream (pairs of numbers) is unpacked. What could be packed in
+    a way that this does not see through is refused.
+    """
+    names = _names(content)
+    if {b"ObjStm", b"XRef"} & names and UNUSUAL & names:
+        raise Refused("packs its objects in an unusual way")
     unpacked: list[bytes] = []
     budget = INFLATED_LARGEST
     previous = 0
     for match in _STREAM.finditer(content):
-        head = content[max(previous, content.rfind(b" obj", 0, match.start())) : match.start()]
-        previous = match.end()
-        names = _names(head)
-        if b"ObjStm" not in names:
-            continue
-        filters = names & {b"FlateDecode", b"Fl", b"LZWDecode", b"ASCII85Decode", b"ASCIIHexDecode", b"RunLengthDecode",
-                           b"Crypt", b"LZW", b"A85", b"AHx", b"RL"}  # fmt: skip
-        if not filters:
-            unpacked.append(content[match.end() : content.find(b"endstream", match.end())])
-            continue
-        if not filters <= {b"FlateDecode", b"Fl"} or b"DecodeParms" in names:
+        head, previous = _names(content[previous : match.start()]), match.end()
+        if {b"ObjStm", b"DecodeParms"} <= head:
             raise Refused("packs its objects in an unusual way")
+        if b"ObjStm" in head and b"Filter" not in head:
+            continue  # plain text, which was looked through with the rest
+        inflater = zlib.decompressobj()
         try:
-            inflated = zlib.decompressobj().decompress(content[match.end() :], budget + 1)
+            start = inflater.decompress(content[match.end() :], 64)
+            if not _PACKED.match(start) and b"ObjStm" not in head:
+                continue
+            inflated = start + inflater.decompress(inflater.unconsumed_tail, budget + 1)
         except zlib.error as error:
-            raise Refused("is damaged") from error
+            if b"ObjStm" in head:
+                raise Refused("is damaged") from error
+            continue  # not a compressed stream
         budget -= len(inflated)
         if budget < 0:
             raise Refused("unpacks to too much")

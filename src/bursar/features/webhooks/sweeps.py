@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bursar.db.clock import CLOCK_LOCK
 from bursar.db.pool import Record
@@ -34,6 +34,7 @@ def new_sender(desk: Desk, *, commanded: bool = False) -> Sender:
         disable,
         jitter=not settings.is_test,
         commanded=commanded,
+        lease=timedelta(seconds=settings.delivery_lease_s),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar, get_args
 
-from bursar.db.pool import Connection, Database, Queryable
+from bursar.db.pool import Connection, Database, Queryable, persist
 from bursar.processors.protocol import Rejected
 
 # `start` is for tests of this link; the operator API orders the others.
@@ -86,14 +86,21 @@ async def break_if_ordered(db: Connection, operation: Operation) -> None:
 async def perform(
     database: Database, operation: Operation, work: Callable[[Connection], Awaitable[Done[T]]]
 ) -> Performed[T]:
-    """One operation in one transaction, answered as ordered. `work` breaks, if it does, before it writes anything."""
-    async with database.transaction() as db:
-        try:
-            done = await work(db)
-        except Broken:
-            return Performed(None)  # commits: the order is used up
-        silent = done.acted and await take(db, operation, "timeout") is not None
-    return Performed(done.answer, silent)
+    """One operation in one transaction, answered as ordered. `work` breaks, if it does, before it writes anything.
+
+    It is run again when transactions collided; its key says whether it has acted.
+    """
+
+    async def once() -> Performed[T]:
+        async with database.transaction() as db:
+            try:
+                done = await work(db)
+            except Broken:
+                return Performed(None)  # commits: the order is used up
+            silent = done.acted and await take(db, operation, "timeout") is not None
+        return Performed(done.answer, silent)
+
+    return await persist(once)
 
 
 async def hold_key(db: Connection, key: str) -> None:

@@ -73,8 +73,8 @@ class CardPage:
             _show(response, "over.html", payment, state=state)
             return
         card = CARD_BY_NAME.get(request.get_param("card") or "")
-        typed = form.filled(card, payment["now"]) if card else Entered()
         last = attempts[-1] if attempts else None
+        typed = form.filled(card, payment["now"]) if card else Entered(holder=last["holder"] if last else "")
         declined = card_error(last["error_code"], last["decline_code"]) if last and not card else None
         self._show_form(response, payment, token, typed, declined=declined, ready=card is not None)
 
@@ -183,13 +183,16 @@ def _show(response: falcon.asgi.Response, template: str, payment: Record | None,
     response.set_headers(HEADERS)
 
 
+def show_problem(response: falcon.asgi.Response, status: int) -> None:
+    response.status = status
+    _show(response, "problem.html", None, status=status)
+
+
 async def _failed(
     _: falcon.asgi.Request, response: falcon.asgi.Response | None, error: falcon.HTTPError, __: dict[str, Any]
 ) -> None:
-    if response is None:
-        return
-    response.status = error.status
-    _show(response, "problem.html", None, status=error.status_code)
+    if response is not None:
+        show_problem(response, error.status_code)
 
 
 def add_routes(app: falcon.asgi.App[Any, Any], shop: Shop) -> None:

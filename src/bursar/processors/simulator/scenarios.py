@@ -31,21 +31,22 @@ class Card:
         return " ".join(self.number[at : at + 4] for at in range(0, len(self.number), 4))
 
 
+# The first few are offered at once on the card page, the others on request.
 CARDS: Final = (
     Card(name="succeeds", number="4242424242424242", does="Succeeds"),
     Card(name="three_d_secure", number="4000002760003184", does="Asks for 3-D Secure, then succeeds", challenge=True),
+    Card(
+        name="declined",
+        number="4000000000000002",
+        does="Is declined",
+        error_code="card_declined",
+        decline_code="generic_decline",
+    ),
     Card(
         name="three_d_secure_declined",
         number="4000008400001629",
         does="Asks for 3-D Secure, then is declined",
         challenge=True,
-        error_code="card_declined",
-        decline_code="generic_decline",
-    ),
-    Card(
-        name="declined",
-        number="4000000000000002",
-        does="Is declined",
         error_code="card_declined",
         decline_code="generic_decline",
     ),

@@ -28,8 +28,8 @@ from bursar.settings import Settings
 log = structlog.get_logger()
 
 
-class NotForLive(Exception):
-    """A live instance has no simulator; one line says so."""
+class CannotServe(Exception):
+    """The simulator must not run like this; one line says why."""
 
 
 def create_app(shop: Shop) -> falcon.asgi.App[Any, Any]:
@@ -59,7 +59,9 @@ async def _unexpected(
         last = last.tb_next
     place = f"{last.tb_frame.f_code.co_filename}:{last.tb_lineno}" if last else ""
     log.error("simulator.failed", route=request.uri_template, error=type(error).__name__, place=place)
-    if response is not None:
+    if response is not None and request.path.startswith("/pay/"):
+        pages.show_problem(response, 503)
+    elif response is not None:
         response.status = 503
         response.media = {"error": "unavailable"}
 
@@ -68,7 +70,9 @@ async def _unexpected(
 async def opened(settings: Settings) -> AsyncIterator[tuple[Shop, falcon.asgi.App[Any, Any]]]:
     """The simulator's application with its loop running; for the process below, and for tests."""
     if not settings.is_test:
-        raise NotForLive("the processor simulator is for test instances; set BURSAR_ENV=test")
+        raise CannotServe("the processor simulator is for test instances; set BURSAR_ENV=test")
+    if not (settings.processor_secret or settings.key_pepper):
+        raise CannotServe("the processor simulator shares a secret with the service; set BURSAR_PROCESSOR_SECRET")
     keys = LinkKeys.of(settings.simulator_secret)
     db = await Database.open(settings.database_url.get_secret_value(), size=6, name="bursar simulator")
     courier = Courier(db, inbox.callback_url(settings.public_url, "simulator"), keys.callbacks)

@@ -1,0 +1,1 @@
+"""Refunds: money back to customers, through the processor that took it."""

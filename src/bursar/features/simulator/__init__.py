@@ -1,0 +1,1 @@
+"""Test instances: the operator plays the customer, and orders the processor to misbehave."""

@@ -1,0 +1,1 @@
+"""Wallets: balances, their ledger rows, the operator's adjustments and the audit."""

@@ -1,0 +1,220 @@
+"""The engine under trouble: dead endpoints beside good ones, a long queue, workers that die at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bursar.db.embedded import Urls
+from bursar.db.pool import Database
+from tests.events.factories import deliveries, happen, register, run_jobs
+from tests.events.receivers import Receiver, receiver
+from tests.support.service import Party, Service, running_service
+
+SCALE = int(os.environ.get("SCALE", "1"))  # 5: ten thousand deliveries with 15 kills
+
+KILLS = 3
+
+
+@pytest.fixture
+async def hooks() -> AsyncIterator[Receiver]:
+    async with receiver() as running:
+        yield running
+
+
+class TestFairness:
+    async def test_dead_endpoints_do_not_delay_the_others(self, service: Service, hooks: Receiver) -> None:
+        dead, alive = await service.open_account(), await service.open_account()
+        for n in range(8):
+            await register(service, dead, hooks.url(f"/hang/{n}"))
+        await register(service, alive, hooks.url("/ok"))
+        await happen(service.db, dead, 40)
+        await hooks.wait_for(8)
+        started = time.monotonic()
+        await happen(service.db, alive, 200)
+        service.worker._wake()
+        await hooks.wait_for(200, "/ok", timeout_s=5)
+        assert time.monotonic() - started < 2
+
+    async def test_sixteen_in_flight_while_it_answers_and_one_after_a_failure(
+        self, service: Service, hooks: Receiver
+    ) -> None:
+        merchant = await service.open_account()
+        await register(service, merchant, hooks.url("/ok"))
+        await register(service, merchant, hooks.url("/fail"))
+        hooks.delay_s = 0.02
+        await happen(service.db, merchant, 150)
+        service.worker._wake()
+        await hooks.wait_for(150, "/ok")
+        await hooks.wait_for(3, "/fail")
+        assert hooks.most_in_flight["/ok"] == 16
+        assert hooks.most_in_flight["/fail"] == 1
+        failed = len(hooks.at("/fail"))
+        hooks.mood["/fail"] = "ok"
+        await hooks.wait_for(150, "/fail")
+        assert hooks.most_in_flight["/fail"] == 16, "it recovers as soon as it answers"
+        assert failed < 20, "a place that fails is not hammered"
+
+    async def test_one_failure_among_many_successes_costs_little(self, service: Service, hooks: Receiver) -> None:
+        merchant = await service.open_account()
+        await register(service, merchant, hooks.url("/ok"))
+        hooks.delay_s = 0.005
+        hooks.on_request = lambda request: hooks.mood.__setitem__("/ok", random.choice(["ok"] * 30 + ["fail"]))
+        await happen(service.db, merchant, 400)
+        started = time.monotonic()
+        service.worker._wake()
+        await hooks.wait_for(400)
+        assert time.monotonic() - started < 8
+
+
+class TestLongQueue:
+    async def test_what_is_due_elsewhere_is_found_at_once_and_memory_stays_small(
+        self, service: Service, hooks: Receiver
+    ) -> None:
+        dead, alive = await service.open_account(), await service.open_account()
+        webhook = await register(service, dead, hooks.url("/hang"))
+        await register(service, alive, hooks.url("/ok"))
+        [event] = await happen(service.db, dead)
+        await hooks.wait_for(1, "/hang")
+        await _pile_up(service.urls, dead, webhook["id"], 100_000 * SCALE)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for n in range(1, 6):
+            started = time.monotonic()
+            await happen(service.db, alive)
+            service.worker._wake()
+            await hooks.wait_for(n, "/ok")
+            assert time.monotonic() - started < 0.5
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < 50_000, f"{grown} kB"
+        assert event.body
+
+
+async def _pile_up(urls: Urls, party: Party, webhook_id: int, count: int) -> None:
+    """Deliveries that have been due for an hour, to an endpoint that does not answer."""
+    owner = await Database.open(urls.owner, size=1, statement_timeout="60s")
+    await owner.execute(
+        """
+        INSERT INTO delivery
+            (account_id, id, channel, place, webhook_id, source_account_id, source_id, event_id, type, next_attempt_at,
+             created_at, updated_at)
+        SELECT account_id, nextval('delivery_id'), channel, place, webhook_id, source_account_id, source_id,
+               'evt_' || n, type, now() - interval '1 hour', now(), now()
+        FROM delivery, generate_series(1, $3) AS n
+        WHERE account_id = $1 AND webhook_id = $2
+        """,
+        party.merchant_id,
+        webhook_id,
+        count,
+    )
+    await owner.execute("ANALYZE delivery")
+    await owner.close()
+
+
+class TestCrashes:
+    async def test_a_cancelled_worker_gives_its_lanes_back(self, urls: Urls, hooks: Receiver) -> None:
+        """A worker that is told to stop leaves nothing that another has to wait for."""
+        async with running_service(urls, worker=False) as service:
+            merchant = await service.open_account()
+            await register(service, merchant, hooks.url("/ok"))
+            hooks.delay_s = 0.02
+            events = await happen(service.db, merchant, 300)
+            for _ in range(10):
+                working = asyncio.create_task(service.worker.run())
+                await asyncio.sleep(random.uniform(0.05, 0.25))
+                working.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await working
+                assert await service.db.fetchval("SELECT count(*) FROM destination WHERE lease_until IS NOT NULL") == 0
+            working = asyncio.create_task(service.worker.run())
+            async with asyncio.timeout(10):
+                while {request.event_id for request in hooks.requests} != {event.event_id for event in events}:
+                    await asyncio.sleep(0.02)
+                while await _succeeded(service) < len(events):
+                    await asyncio.sleep(0.02)
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+            bodies = defaultdict(set)
+            for request in hooks.requests:
+                bodies[request.event_id].add(request.body)
+            assert all(len(seen) == 1 for seen in bodies.values())
+
+    async def test_killed_workers_lose_nothing_and_repeat_the_same(self, urls: Urls, hooks: Receiver) -> None:
+        seed = random.randrange(1_000_000)
+        print(f"seed {seed}")
+        dice = random.Random(seed)
+        async with running_service(urls, worker=False, delivery_lease_s=1.0) as service:
+            merchant = await service.open_account()
+            secrets = {}
+            for n in range(4):
+                webhook = await register(service, merchant, hooks.url(f"/ok/{n}"))
+                secrets[f"/ok/{n}"] = webhook["secret"]
+            hooks.delay_s = 0.002
+            events = await happen(service.db, merchant, 500 * SCALE)
+            expected = {(path, event.event_id) for path in secrets for event in events}
+            for kill in range(1, KILLS * SCALE + 1):
+                worker = await _spawn_worker(service)
+                share = kill * len(expected) // (KILLS * SCALE + 1)
+                await hooks.wait_for(share, timeout_s=30)
+                await asyncio.sleep(dice.uniform(0, 0.02))
+                worker.send_signal(signal.SIGKILL)
+                await worker.wait()
+            worker = await _spawn_worker(service)
+            async with asyncio.timeout(60):
+                while await _succeeded(service) < len(expected):
+                    await asyncio.sleep(0.1)
+            worker.send_signal(signal.SIGTERM)
+            await worker.wait()
+            received = [(request.path, request.event_id) for request in hooks.requests]
+            assert set(received) == expected
+            frozen = {event.event_id: event.body for event in events}
+            assert all(request.body == frozen[request.event_id] for request in hooks.requests)
+            attempts = await service.db.fetchval("SELECT count(*) FROM delivery_attempt")
+            assert attempts == len(expected), "every delivery was recorded as succeeded exactly once"
+            print(f"{len(expected)} deliveries, {len(received) - len(expected)} repeated")
+
+    async def test_a_paused_worker_cannot_overwrite_what_its_successor_wrote(
+        self, service: Service, hooks: Receiver
+    ) -> None:
+        merchant = await service.open_account()
+        await register(service, merchant, hooks.url("/hang"))
+        await happen(service.db, merchant)
+        await hooks.wait_for(1)
+        # The lease runs out while the first attempt still hangs; another worker takes the lane over.
+        await service.db.execute("UPDATE destination SET lease_token = lease_token + 1, lease_until = NULL")
+        hooks.mood["/hang"] = "ok"
+        await run_jobs(service)
+        [delivery] = await deliveries(service, merchant)
+        assert (delivery["status"], delivery["attempts"]) == ("succeeded", 1)
+
+
+async def _succeeded(service: Service) -> int:
+    count: int = await service.db.fetchval(
+        "SELECT count(*) FROM delivery WHERE account_id > 1000 AND status = 'succeeded'"
+    )
+    return count
+
+
+async def _spawn_worker(service: Service) -> asyncio.subprocess.Process:
+    settings = service.settings
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("BURSAR_")},
+        "BURSAR_ENV": "test",
+        "BURSAR_DATABASE_URL": settings.database_url.get_secret_value(),
+        "BURSAR_KEY_PEPPER": settings.key_pepper.hex(),
+        "BURSAR_SEAL_PUBLIC_KEY": settings.seal_public_key.hex(),
+        "BURSAR_SEAL_PRIVATE_KEY": settings.seal_private_key.hex(),
+        "BURSAR_DELIVERY_LEASE_S": str(settings.delivery_lease_s),
+        "BURSAR_LOG_LEVEL": "error",
+    }
+    code = "import uvloop; from bursar import app, settings; uvloop.run(app.serve_worker(settings.load()))"
+    return await asyncio.create_subprocess_exec(sys.executable, "-c", code, env=environment)
