@@ -96,7 +96,9 @@ class Settings(BaseModel):
         b"", description="32 bytes, hex: shared with the processor simulator; default derived from key_pepper."
     )
     processor_timeout_s: float = Field(10.0, gt=0, le=15, description="Longest wait for a card processor's answer.")
-    simulator_port: int = Field(8485, ge=0, le=65535, description="Port of the processor simulator, on host.")
+    simulator_port: int = Field(
+        0, ge=0, le=65535, description="Port of the processor simulator, on host; 0: the main port plus one, or any."
+    )
     simulator_url: str = Field("", description="Public address of the simulator; default http://host:simulator_port.")
 
     currencies: Words = Field(("GBP", "EUR", "USD"), description="ISO codes that payments may use.")
@@ -154,7 +156,7 @@ class Settings(BaseModel):
 
     @property
     def simulator_public_url(self) -> str:
-        return (self.simulator_url or f"http://{self.host}:{self.simulator_port}").rstrip("/")
+        return (self.simulator_url or f"http://{self.host}:{self.simulator_port or self.port + 1}").rstrip("/")
 
     @property
     def public_url(self) -> str:

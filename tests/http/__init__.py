@@ -1,0 +1,1 @@
+"""The conventions that every route shares, over real HTTP."""  # noqa: A005 - nobody imports it as http

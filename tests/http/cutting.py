@@ -54,9 +54,7 @@ async def cut_off(urls: Urls, scissors: Scissors) -> AsyncIterator[Urls]:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _relay(
-    url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, scissors: Scissors
-) -> None:
+async def _relay(url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, scissors: Scissors) -> None:
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     if "host" in query:

@@ -1,4 +1,4 @@
-"""Requests as a client of each family would send them: raw bytes, headers spelled out, signed from the specification."""
+"""Requests as a client of each family would send them: raw bytes, headers spelled out, signed by the specification."""
 
 from __future__ import annotations
 

@@ -65,9 +65,7 @@ class TestTheKey:
 
     async def test_also_for_writes_before_anything_else_is_looked_at(self, bursar: Service) -> None:
         for authorization, expected in ((None, "missing_credentials"), ("Basic x", "unauthenticated")):
-            reply = await write(
-                bursar, "legacy", "sk", body=b"{not json", headers={"Authorization": authorization}
-            )
+            reply = await write(bursar, "legacy", "sk", body=b"{not json", headers={"Authorization": authorization})
             assert (reply.status_code, code(reply)) == (401, expected)
 
     async def test_the_operator_s_key_is_no_merchant_s(self, bursar: Service, merchant: Party) -> None:
@@ -135,7 +133,7 @@ class TestPlatformMode:
     async def test_what_is_no_account_id(self, bursar: Service, platform: Party, named: str) -> None:
         reply = await bursar.client.get(
             "/v2/account",
-            headers={"Authorization": f"Bearer {platform.secret_key}".encode(), "Service-Account": named.encode()},
+            headers={b"Authorization": f"Bearer {platform.secret_key}".encode(), b"Service-Account": named.encode()},
         )
         assert (reply.status_code, code(reply)) == (422, "invalid_account_id")
 
@@ -244,7 +242,11 @@ class TestClientAndPublicKeys:
         ):
             reply = await bursar.client.get(
                 "/v2/account",
-                headers={"Authorization": f"Bearer {platform.secret_key}", "Service-Account": shop.account_id, header: key},
+                headers={
+                    "Authorization": f"Bearer {platform.secret_key}",
+                    "Service-Account": shop.account_id,
+                    header: key,
+                },
             )
             assert (reply.status_code, code(reply)) == (401, "account_key_mismatch")
             assert details(reply) == {"header": header}
@@ -268,7 +270,10 @@ class TestRestrictedKeys:
         for reply, needed in (
             (await read(bursar, "legacy", key), "payments:read"),
             (await bursar.get(key, "/account"), "accounts:read"),
-            (await bursar.send(key, "POST", "/webhooks", {"url": "https://a.example", "events": ["*"]}), "webhooks:write"),
+            (
+                await bursar.send(key, "POST", "/webhooks", {"url": "https://a.example", "events": ["*"]}),
+                "webhooks:write",
+            ),
         ):
             assert (reply.status_code, code(reply)) == (403, "forbidden")
             assert details(reply) == {"required_scope": needed}
@@ -304,9 +309,10 @@ class TestRestrictedKeys:
 class TestWhatAnAccountsStateAllows:
     """Which writes an account's state allows, by the route's gate."""
 
-    CASES = (
+    CASES: tuple[tuple[dict[str, object], dict[str, str]], ...] = (
         ({"status": "active"}, {}),
-        ({"status": "banned"}, {"write": "account_banned", "payments": "account_banned", "transfers": "account_banned"}),
+        ({"status": "banned"},
+         {"write": "account_banned", "payments": "account_banned", "transfers": "account_banned"}),
         ({"status": "pending"}, {"payments": "account_inactive", "transfers": "kyc_required"}),
         ({"kyc_status": "pending"}, {"transfers": "kyc_required"}),
         ({"kyc_status": "rejected"}, {"transfers": "kyc_required"}),

@@ -1,4 +1,4 @@
-"""Writes that share a transaction: a bad row never fails its neighbours, and alone or together the answers are the same."""
+"""Writes that share a transaction: a bad row fails alone, and alone or together the answers are the same."""
 
 from __future__ import annotations
 

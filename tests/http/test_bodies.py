@@ -105,7 +105,7 @@ class TestSizeOfUploads:
             b'--edge\r\nContent-Disposition: form-data; filename="a"\r\n\r\nx\r\n--edge--\r\n',
             b'--edge\r\nContent-Disposition: form-data; name="title"; filename*=utf-9\'\'%ff\r\n\r\nx\r\n--edge--\r\n',
             b"--edge\r\nContent-Disposition\r\n\r\nx\r\n--edge--\r\n",
-            b"".join(b'--edge\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' for _ in range(70)) + b"--edge--",
+            b"".join(b'--edge\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' for _ in range(70)),
         ],
     )  # fmt: skip
     async def test_a_broken_form_is_never_our_failure(self, bursar: Service, merchant: Party, raw: bytes) -> None:
@@ -188,9 +188,7 @@ class TestGrammar:
         expected = (400, "bad_request") if family in BOUND else (422, "validation_error")
         assert (reply.status_code, code(reply)) == expected
 
-    async def test_a_pair_of_surrogates_is_one_character(
-        self, bursar: Service, platform: Party, family: str
-    ) -> None:
+    async def test_a_pair_of_surrogates_is_one_character(self, bursar: Service, platform: Party, family: str) -> None:
         reply = await write(bursar, family, platform, body=b'{"text": "\\ud83c\\udf89"}')
         assert reply.json()["data"]["text"] == "🎉"
 
@@ -226,21 +224,23 @@ class TestFields:
         assert (reply.status_code, code(reply)) == (400, "bad_request")
 
     @pytest.mark.parametrize("family", BOUND)
-    async def test_bound_reads_refuse_unknown_parameters(
-        self, bursar: Service, platform: Party, family: str
-    ) -> None:
+    async def test_bound_reads_refuse_unknown_parameters(self, bursar: Service, platform: Party, family: str) -> None:
         reply = await read(bursar, family, platform, path="/notes?text=a&other=1")
         assert (reply.status_code, code(reply)) == (422, "unknown_fields")
 
     async def test_legacy_reads_ignore_unknown_parameters(self, bursar: Service, merchant: Party) -> None:
         assert (await read(bursar, "legacy", merchant, path="/notes?text=a&other=1")).status_code == 200
 
-    @pytest.mark.parametrize("query", ["text=%ff", "text=%00", "text=%ed%a0%80", "&".join(f"p{n}=1" for n in range(65))])
+    @pytest.mark.parametrize(
+        "query", ["text=%ff", "text=%00", "text=%ed%a0%80", "&".join(f"p{n}=1" for n in range(65))]
+    )
     async def test_a_malformed_query_is_never_our_failure(self, bursar: Service, merchant: Party, query: str) -> None:
         reply = await read(bursar, "legacy", merchant, path=f"/notes?{query}")
         assert reply.status_code in (400, 422)
 
-    @pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "٣", "9" * 19, "9" * 40, "1" * 5000, "%00", "%ff", "1e3"])
+    @pytest.mark.parametrize(
+        "number", ["0", "-1", "x", "1.5", "٣", "9" * 19, "9" * 40, "1" * 5000, "%00", "%ff", "1e3"]
+    )
     async def test_a_path_that_names_no_number_names_nothing(
         self, bursar: Service, merchant: Party, number: str
     ) -> None:

@@ -107,6 +107,7 @@ class TestADatabaseThatRestarts:
         stuck = await bursar.db.fetchval("SELECT count(*) FROM idempotency_key WHERE status IS NULL")
         assert stuck == 0
         idle = await bursar.db.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
         )
         assert idle == 0

@@ -111,9 +111,7 @@ class TestAUsedKeyOfAFamilyThatDoesNotReplay:
 
 class TestWhatAKeyIsUniqueWithin:
     @pytest.mark.parametrize("family", [family for family in EVERY_FAMILY if family != "commerce"])
-    async def test_another_path_or_method_is_another_use(
-        self, bursar: Service, platform: Party, family: str
-    ) -> None:
+    async def test_another_path_or_method_is_another_use(self, bursar: Service, platform: Party, family: str) -> None:
         text, key = new_key(), new_key()
         replies = [
             await write(bursar, family, platform, path, {"text": text}, key=key, method=method)
@@ -218,9 +216,7 @@ class TestErrorsAndKeys:
         assert (await write(bursar, family, platform, body={"text": text}, key=key)).status_code == 201
 
     @pytest.mark.parametrize("family", CONSUMING)
-    async def test_a_wrong_signature_does_not_use_the_key(
-        self, bursar: Service, platform: Party, family: str
-    ) -> None:
+    async def test_a_wrong_signature_does_not_use_the_key(self, bursar: Service, platform: Party, family: str) -> None:
         key = new_key()
         refused = await write(bursar, family, platform, key=key, headers={"X-Service-Signature": "0" * 64})
         assert refused.status_code == 401
@@ -239,7 +235,9 @@ class TestTheKeyItself:
         assert (reply.status_code, code(reply)) == (400, "missing_idempotency_key")
 
     @pytest.mark.parametrize("family", ["legacy", "dispute"])
-    @pytest.mark.parametrize(("key", "fits"), [("k", True), ("~!" * 127 + "k", True), ("k" * 256, False), ("a b", False)])
+    @pytest.mark.parametrize(
+        ("key", "fits"), [("k", True), ("~!" * 127 + "k", True), ("k" * 256, False), ("a b", False)]
+    )
     async def test_legacy_takes_1_to_255_printable_characters(
         self, bursar: Service, merchant: Party, family: str, key: str, fits: bool
     ) -> None:
@@ -274,11 +272,9 @@ class TestTheKeyItself:
         assert code(reply) == "invalid_idempotency_key"
 
 
-@pytest.mark.parametrize("family", EVERY_FAMILY)
 class TestParallelRequestsWithOneKey:
+    @pytest.mark.parametrize("family", [family for family in EVERY_FAMILY if family != "dispute"])
     async def test_twenty_at_once_are_one_effect(self, bursar: Service, platform: Party, family: str) -> None:
-        if family in ("dispute", "management"):
-            pytest.skip("its limit per minute is lower; see test_six_at_once")
         text, key = new_key(), new_key()
         replies = await asyncio.gather(
             *(write(bursar, family, platform, body={"text": text}, key=key) for _ in range(20))
@@ -286,7 +282,10 @@ class TestParallelRequestsWithOneKey:
         await _same_effect(replies)
         assert (await effects(bursar, text), await events(bursar, text)) == (1, 1)
 
-    async def test_six_at_once(self, bursar: Service, platform: Party, family: str) -> None:
+    @pytest.mark.parametrize("family", EVERY_FAMILY)
+    async def test_six_at_once_are_within_every_family_s_limit(
+        self, bursar: Service, platform: Party, family: str
+    ) -> None:
         text, key = new_key(), new_key()
         replies = await asyncio.gather(
             *(write(bursar, family, platform, body={"text": text}, key=key) for _ in range(6))
@@ -296,14 +295,13 @@ class TestParallelRequestsWithOneKey:
             assert counts == {201: 1, 409: 5}
         assert (await effects(bursar, text), await events(bursar, text)) == (1, 1)
 
+    @pytest.mark.parametrize("family", EVERY_FAMILY)
     async def test_twins_of_a_slow_request_do_not_wait_long(
         self, bursar: Service, platform: Party, family: str
     ) -> None:
         text, key = new_key(), new_key()
         body = {"text": text, "slow_ms": 600}
-        first, *twins = await asyncio.gather(
-            *(write(bursar, family, platform, body=body, key=key) for _ in range(4))
-        )
+        first, *twins = await asyncio.gather(*(write(bursar, family, platform, body=body, key=key) for _ in range(4)))
         replies = [first, *twins]
         assert sorted(reply.status_code for reply in replies) == [201, 409, 409, 409]
         slowest = max(reply.elapsed for reply in replies if reply.status_code == 409)

@@ -119,9 +119,7 @@ class TestAConnectionCutAroundACommit:
             assert await effects(bursar, f"{reference} declined") == 1
         assert till.times(reference) == 1
 
-    async def test_of_an_operator_s_call_without_a_key(
-        self, bursar: Service, scissors: Scissors, fate: Fate
-    ) -> None:
+    async def test_of_an_operator_s_call_without_a_key(self, bursar: Service, scissors: Scissors, fate: Fate) -> None:
         """Nobody could tell whether it was done, so it is not done again."""
         before = await _accounts(bursar)
         scissors.cut[:] = [fate]
@@ -130,9 +128,7 @@ class TestAConnectionCutAroundACommit:
         assert (reply.status_code, code(reply)) == (503, "service_unavailable")
         assert await _accounts(bursar) == before + (fate == "after")
 
-    async def test_of_an_operator_s_call_with_a_key(
-        self, bursar: Service, scissors: Scissors, fate: Fate
-    ) -> None:
+    async def test_of_an_operator_s_call_with_a_key(self, bursar: Service, scissors: Scissors, fate: Fate) -> None:
         before = await _accounts(bursar)
         scissors.cut[:] = [fate]
         body = {"kind": "merchant", "name": "Cut off", "email": "cut@example.com"}

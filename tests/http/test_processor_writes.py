@@ -51,9 +51,7 @@ async def _state(bursar: Service, reference: str) -> str:
 
 @pytest.mark.parametrize("family", EVERY_FAMILY)
 class TestAnAnswerThatComes:
-    async def test_is_written_with_its_reply(
-        self, bursar: Service, till: Till, platform: Party, family: str
-    ) -> None:
+    async def test_is_written_with_its_reply(self, bursar: Service, till: Till, platform: Party, family: str) -> None:
         reference, key = new_key(), new_key()
         reply = await _charge(bursar, platform, reference, key=key, family=family)
         assert (reply.status_code, reply.json()["data"]["status"]) == (201, "succeeded")
@@ -62,9 +60,7 @@ class TestAnAnswerThatComes:
         assert await events(bursar, reference) == 2
         assert await _state(bursar, reference) == "done"
 
-    async def test_twenty_at_once_call_once(
-        self, bursar: Service, till: Till, platform: Party, family: str
-    ) -> None:
+    async def test_twenty_at_once_call_once(self, bursar: Service, till: Till, platform: Party, family: str) -> None:
         reference, key = new_key(), new_key()
         count = 6 if family == "dispute" else 20
         replies = await asyncio.gather(
@@ -108,9 +104,7 @@ class TestAnOutcomeThatIsAnError:
         assert again.status_code == 201
         assert "Idempotency-Replayed" not in again.headers
 
-    async def test_is_replayed_where_errors_consume_the_key(
-        self, bursar: Service, till: Till, platform: Party
-    ) -> None:
+    async def test_is_replayed_where_errors_consume_the_key(self, bursar: Service, till: Till, platform: Party) -> None:
         reference, key = new_key(), new_key()
         till.will(reference, "declined", "ok")
         declined = await _charge(bursar, platform, reference, key=key, family="subscriptions")
@@ -149,9 +143,7 @@ class TestNoAnswer:
         assert reply.status_code == 202
         assert await _state(bursar, reference) == "unknown"
 
-    async def test_for_a_day_is_for_a_person_to_look_at(
-        self, bursar: Service, till: Till, merchant: Party
-    ) -> None:
+    async def test_for_a_day_is_for_a_person_to_look_at(self, bursar: Service, till: Till, merchant: Party) -> None:
         reference, key = new_key(), new_key()
         till.will(reference, unanswered())
         await _charge(bursar, merchant, reference, key=key)
@@ -275,9 +267,7 @@ class TestAWorkerThatIsFasterThanTheCaller:
         assert (reply.status_code, reply.json()["data"]["status"]) == (201, "succeeded")
         assert await effects(bursar, f"{reference} done") == till.finished.count(reference) == 1
 
-    async def test_also_of_an_error_that_gave_the_key_back(
-        self, bursar: Service, till: Till, merchant: Party
-    ) -> None:
+    async def test_also_of_an_error_that_gave_the_key_back(self, bursar: Service, till: Till, merchant: Party) -> None:
         reference, reply = await self._overtake(bursar, till, merchant, "declined")
         assert (reply.status_code, code(reply)) == (503, "service_unavailable")
         assert await effects(bursar, f"{reference} declined") == till.finished.count(reference) == 1

@@ -166,13 +166,15 @@ class TestNothingIsKept:
                 path = "/sandbox/v2" + re.sub(r"\{\w+\}", "1", route.path)
                 if route.writes:
                     body = _sample(route.name)
-                    replies.append(
-                        await write(bursar, route.family.name, secret, path, body, method=route.method)
-                    )
+                    replies.append(await write(bursar, route.family.name, secret, path, body, method=route.method))
                 else:
                     replies.append(await bursar.get(secret, path))
             for family in EVERY_FAMILY:
-                for path, body in (("notes", {"text": "x"}), ("charges", {"reference": "x"}), ("entries", {"text": "x"})):
+                for path, body in (
+                    ("notes", {"text": "x"}),
+                    ("charges", {"reference": "x"}),
+                    ("entries", {"text": "x"}),
+                ):
                     replies.append(await write(bursar, family, secret, f"/sandbox/v2/testing/{family}/{path}", body))
         assert {reply.status_code for reply in replies} <= {200, 201, 202, 400, 401, 403, 404, 409, 415, 422, 429}
         assert sum(reply.is_success for reply in replies) > 20
@@ -186,7 +188,7 @@ class TestNothingIsKept:
 
 
 def _sample(name: str) -> object:
-    """A body that a route of this name accepts, where one is known; the others are refused, which keeps nothing, too."""
+    """A body that a route of this name accepts, where one is known; others are refused, which keeps nothing, too."""
     return {
         "create_webhook": {"url": "https://example.com/hook", "events": ["*"]},
         "change_webhook": {"description": "Changed"},

@@ -48,9 +48,7 @@ class TestTheExactBytes:
     async def test_every_method(self, bursar: Service, platform: Party, family: str, method: str) -> None:
         assert (await write(bursar, family, platform, method=method)).status_code == 200
 
-    async def test_an_upper_case_digest_is_the_same_digest(
-        self, bursar: Service, platform: Party, family: str
-    ) -> None:
+    async def test_an_upper_case_digest_is_the_same_digest(self, bursar: Service, platform: Party, family: str) -> None:
         key, raw = new_key(), b'{"text": "upper"}'
         path = f"/v2/testing/{family}/notes"
         signed = signature(family, platform.secret_key, "POST", path, key, "", raw)
@@ -102,7 +100,12 @@ async def _refused(bursar: Service, family: str, party: Party, **changes: str) -
              "account": "", **changes}  # fmt: skip
     body = parts.pop("body", "").encode() or raw
     reply = await write(
-        bursar, family, party, body=raw, key=key, headers=signature(**parts, raw=body)  # type: ignore[arg-type]
+        bursar,
+        family,
+        party,
+        body=raw,
+        key=key,
+        headers=signature(**parts, raw=body),  # type: ignore[arg-type]
     )
     assert (reply.status_code, code(reply)) == (401, "invalid_signature")
     assert details(reply) == {"reason": "signature_mismatch"}
@@ -160,9 +163,7 @@ class TestWhatTheBoundMessagesCover:
 
 @pytest.mark.parametrize("family", SIX_LINES)
 class TestTheAccountLine:
-    async def test_the_header_as_it_was_sent(
-        self, bursar: Service, platform: Party, shop: Party, family: str
-    ) -> None:
+    async def test_the_header_as_it_was_sent(self, bursar: Service, platform: Party, shop: Party, family: str) -> None:
         assert (await write(bursar, family, platform, account=shop.account_id)).status_code == 201
 
     async def test_the_legacy_number_is_signed_as_the_number(

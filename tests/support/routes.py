@@ -64,7 +64,8 @@ class StrictNoteQuery(StrictQuery):
 async def _put(db: Any, ctx: Ctx, text: str) -> int:
     number: int = await db.fetchval(
         """
-        INSERT INTO webhook (account_id, id, url, events, description, secret_sealed, secret_hint, created_at, updated_at)
+        INSERT INTO webhook
+            (account_id, id, url, events, description, secret_sealed, secret_hint, created_at, updated_at)
         VALUES ($1, nextval('webhook_id'), 'https://example.com', '{*}', $2, '', '', $3, $3)
         RETURNING id
         """,
@@ -196,7 +197,8 @@ async def apply_entries(db: Connection, rows: Sequence[Any]) -> Sequence[Answer 
     written = [row for row in rows if row[3] not in ("conflict", "other")]
     await db.execute(
         """
-        INSERT INTO webhook (account_id, id, url, events, description, secret_sealed, secret_hint, created_at, updated_at)
+        INSERT INTO webhook
+            (account_id, id, url, events, description, secret_sealed, secret_hint, created_at, updated_at)
         SELECT account_id, id, url, '{*}', text, '', '', at, at
         FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::timestamptz[])
              AS e (account_id, id, url, text, at)
@@ -261,7 +263,7 @@ async def missing(_: Ctx, __: None) -> None:
 
 
 def family_routes(family: Family, till: Till) -> list[Route]:
-    """The same routes in each family: notes (local), charges (processor) and, where keys allow it, entries (batched)."""
+    """The same in each family: notes (local), charges (processor) and, where keys allow it, entries (batched)."""
     strict = family.unknown_fields == "refuse"
     base = f"/testing/{family.name}"
     common: dict[str, Any] = {"tag": "Testing", "family": family, "summary": "A route of the tests."}

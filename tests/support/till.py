@@ -115,6 +115,16 @@ class Till:
         reply = await self.service.ops("POST", "/clock/advance", {"seconds": seconds})
         assert reply.status_code == 200, reply.text
 
+    async def forget_callbacks(self) -> None:
+        """Whatever the processor has told, or is about to tell, is lost."""
+        owner = await self.owner()
+        try:
+            await self.simulator.run_due()
+            await owner.execute("DELETE FROM processor_inbox")
+            await owner.execute("DELETE FROM simulator.callback")
+        finally:
+            await owner.close()
+
     async def owner(self) -> asyncpg.Connection[Any]:
         """The database as its owner, for what only a fault could do."""
         return await asyncpg.connect(self.service.urls.owner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from ipaddress import ip_network
 
 import pytest
@@ -26,7 +27,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(limits.time, "monotonic", clock.monotonic)
+    monkeypatch.setattr(time, "monotonic", clock.monotonic)
     return clock
 
 
@@ -64,9 +65,7 @@ class TestThrottle:
         with pytest.raises(RateLimited):
             throttle.check("a")
 
-    def test_forgets_only_full_buckets_when_there_are_many(
-        self, clock: Clock, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_forgets_only_full_buckets_when_there_are_many(self, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, "BUCKETS_LARGEST", 10)
         throttle = Throttle(1)
         for number in range(11):

@@ -8,9 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 import pytest_asyncio
+from tests.support import databases
 
 from bursar.db.embedded import Urls
-from tests.support import databases
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -98,9 +98,7 @@ class TestTheClassesOfTables:
                 assert "account_id" not in await _columns(owner, table), table
 
     async def test_nothing_that_would_keep_a_table_on_one_node(self, owner: asyncpg.Connection[Any]) -> None:
-        triggers = await owner.fetch(
-            "SELECT tgrelid::regclass::text AS name FROM pg_trigger WHERE NOT tgisinternal"
-        )
+        triggers = await owner.fetch("SELECT tgrelid::regclass::text AS name FROM pg_trigger WHERE NOT tgisinternal")
         assert [row["name"] for row in triggers] == []
         foreign = await owner.fetch("SELECT conrelid::regclass::text AS name FROM pg_constraint WHERE contype = 'f'")
         assert [row["name"] for row in foreign] == []

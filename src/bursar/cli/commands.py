@@ -9,7 +9,7 @@ from typing import Any
 import typer
 import typer.main
 
-from bursar.cli import accounts, clock, instance, keys, processes, trail, webhooks
+from bursar.cli import accounts, audit, clock, instance, keys, ledger, processes, trail, webhooks
 
 
 @cache
@@ -21,7 +21,7 @@ def command() -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
     )
-    for run in (processes.serve, processes.api, processes.worker, processes.migrate):
+    for run in (processes.serve, processes.api, processes.worker, processes.simulator, processes.migrate):
         app.command(rich_help_panel="Processes")(run)
     for show in (instance.settings, instance.secrets, instance.openapi, instance.version):
         app.command(rich_help_panel="This installation")(show)
@@ -31,8 +31,9 @@ def command() -> Any:
         "webhooks": webhooks.app,
         "clock": clock.app,
         "jobs": clock.jobs,
-        "ledger": _optional("ledger"),
-        "audit": trail.added_to(_optional("audit")),
+        "ledger": ledger.app,
+        "audit": trail.added_to(audit.app),
+        "events": _optional("events"),
     }
     for name, group in groups.items():
         if group is not None:

@@ -11,11 +11,20 @@ from bursar.cli.client import ClientError
 from bursar.db.embedded import EmbeddedServerError
 from bursar.db.migrate import MigrationError
 from bursar.http.guard import Refused
+from bursar.processors.simulator import serve as simulator
 from bursar.settings import SettingsError
 from bursar.supervisor.errors import CannotServe
 
 # Their message is the line.
-_TOLD = (CannotServe, ClientError, EmbeddedServerError, MigrationError, Refused, SettingsError)
+_TOLD = (
+    CannotServe,
+    ClientError,
+    EmbeddedServerError,
+    MigrationError,
+    Refused,
+    SettingsError,
+    simulator.CannotServe,
+)
 
 
 def one_line(error: Exception) -> str:

@@ -96,6 +96,36 @@ def worker(lifeline: Lifeline = None) -> None:
     asyncio.run(run())
 
 
+def simulator(
+    host: Host = None,
+    fd: Annotated[int | None, typer.Option(help="An inherited listening socket, instead of an address.")] = None,
+    lifeline: Lifeline = None,
+) -> None:
+    """Run the processor simulator of a test instance."""
+    import uvloop
+
+    from bursar.settings import load
+    from bursar.supervisor import listen
+
+    _follow(lifeline)
+    settings = load(host=host)
+    _require(settings, "database_url")
+    if fd is not None:
+        sockets = listen.inherited([fd])
+    else:
+        settings, listener = listen.simulator_listener(settings)
+        sockets = [listener]
+
+    async def run() -> None:
+        from bursar.processors.simulator.serve import serve_simulator
+        from bursar.supervisor import database
+
+        await database.check(settings.database_url.get_secret_value())
+        await serve_simulator(settings, sockets)
+
+    uvloop.run(run())
+
+
 def migrate(data_dir: DataDir = None) -> None:
     """Bring the database to this program's schema."""
     from bursar.settings import SettingsError, load

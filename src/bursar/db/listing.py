@@ -75,8 +75,10 @@ async def page(
     )
     if len(rows) < size and (rows or number == 1):
         return rows, offset + len(rows)
-    counted = listing.select[listing.select.upper().rindex("FROM") :]
-    total = await db.fetchval(f"SELECT count(*) {counted} WHERE {conditions.sql}", *conditions.values)
+    total = await db.fetchval(
+        f"SELECT count(*) FROM ({listing.select} WHERE {conditions.sql}) AS counted",  # noqa: S608 - declared pieces
+        *conditions.values,
+    )
     return rows, total
 
 

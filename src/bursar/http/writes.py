@@ -108,9 +108,7 @@ async def run_processor(exchange: Exchange, handler: Processor) -> Stored:
     return await persist(lambda: _finish(exchange, handler, operation_id, intent, outcome))
 
 
-async def _begin(
-    exchange: Exchange, handler: Processor, *, again: bool
-) -> Stored | tuple[int, Mapping[str, Any]]:
+async def _begin(exchange: Exchange, handler: Processor, *, again: bool) -> Stored | tuple[int, Mapping[str, Any]]:
     async with exchange.instance.db.transaction() as db:
         ctx, reply = await _claimed(exchange, db, again=again)
         if reply is not None:

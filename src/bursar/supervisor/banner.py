@@ -48,6 +48,8 @@ def _addresses(started: Started) -> Iterator[str]:
     kept = f"key in {_short(started.operator_key_file)}" if started.operator_key_file else "key from the environment"
     yield f"  API        {url}/v2"
     yield f"  Reference  {url}/docs"
+    if settings.is_test:
+        yield f"  Processor  {settings.simulator_public_url} (simulated)    Mailbox  {url}/mailbox"
     yield f"  Health     {url}/health    Metrics  {url}/metrics"
     yield f"  Operator   {listen.local_operator_url(settings)}/ops/v1, {kept}"
     if started.new_operator_key:

@@ -19,8 +19,11 @@ WITHHELD = frozenset(
         "KEY_PEPPER",
         "SEAL_PUBLIC_KEY",
         "SEAL_PRIVATE_KEY",
+        "PROCESSOR_SECRET",
     )
 )
+# The simulator plays somebody else, and is told as little.
+NOT_THE_SIMULATORS = frozenset(PREFIX + name for name in ("PAGE_KEY", "PAGE_KEY_PREVIOUS", "SMTP_URL"))
 
 
 def common(environment: Mapping[str, str], settings: Settings, metrics_dir: Path) -> dict[str, str]:
@@ -29,6 +32,7 @@ def common(environment: Mapping[str, str], settings: Settings, metrics_dir: Path
     decided = {
         "HOST": settings.host,
         "PORT": str(settings.port),
+        "SIMULATOR_PORT": str(settings.simulator_port),
         "DATA_DIR": str(settings.data_dir.resolve()),
         "OPS_LISTEN": settings.ops_listen,
         "PUBLIC_TEST": str(settings.public_test).lower(),
@@ -46,6 +50,7 @@ def of_api(base: Mapping[str, str], secrets: InstanceSecrets, service_url: str) 
         f"{PREFIX}KEY_PEPPER": secrets.key_pepper.hex(),
         f"{PREFIX}SEAL_PUBLIC_KEY": secrets.seal_public_key.hex(),
         f"{PREFIX}OPERATOR_KEY_HASH": secrets.operator_key_hash,
+        f"{PREFIX}PROCESSOR_SECRET": secrets.processor_secret.hex(),
     }
 
 
@@ -57,4 +62,14 @@ def of_worker(base: Mapping[str, str], secrets: InstanceSecrets, service_url: st
         f"{PREFIX}KEY_PEPPER": secrets.key_pepper.hex(),
         f"{PREFIX}SEAL_PUBLIC_KEY": secrets.seal_public_key.hex(),
         f"{PREFIX}SEAL_PRIVATE_KEY": secrets.seal_private_key.hex(),
+        f"{PREFIX}PROCESSOR_SECRET": secrets.processor_secret.hex(),
+    }
+
+
+def of_simulator(base: Mapping[str, str], secrets: InstanceSecrets, service_url: str) -> dict[str, str]:
+    """It keeps its own books and shares one secret with the service."""
+    return {
+        **{name: value for name, value in base.items() if name not in NOT_THE_SIMULATORS},
+        f"{PREFIX}DATABASE_URL": service_url,
+        f"{PREFIX}PROCESSOR_SECRET": secrets.processor_secret.hex(),
     }

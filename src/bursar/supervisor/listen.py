@@ -32,6 +32,18 @@ def listeners(settings: Settings) -> tuple[Settings, list[socket.socket]]:
     return settings.model_copy(update=bound), opened
 
 
+def simulator_listener(settings: Settings) -> tuple[Settings, socket.socket]:
+    """The simulator's own port, so its own origin: the one that was set, else the next after the main one, else any."""
+    if settings.simulator_port:
+        listener = _listen(settings.host, settings.simulator_port, settings)
+    else:
+        try:
+            listener = _listen(settings.host, (settings.port + 1) % 65536, settings, patience_s=0)
+        except CannotListen:
+            listener = _listen(settings.host, 0, settings)
+    return settings.model_copy(update={"simulator_port": listener.getsockname()[1]}), listener
+
+
 def inherited(numbers: list[int]) -> list[socket.socket]:
     """Sockets that the parent process listens on, by file number."""
     try:
@@ -65,7 +77,7 @@ def _place(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _listen(host: str, port: int, settings: Settings) -> socket.socket:
+def _listen(host: str, port: int, settings: Settings, *, patience_s: float = PATIENCE_S) -> socket.socket:
     shown = f"{host}:{port}"
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -74,7 +86,7 @@ def _listen(host: str, port: int, settings: Settings) -> socket.socket:
     loopback = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
     if settings.is_test and not loopback and not settings.public_test:
         raise CannotListen(f"a test instance listens on loopback only; {host} needs --public-test")
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)

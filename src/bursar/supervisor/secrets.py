@@ -12,6 +12,7 @@ from pathlib import Path
 from nacl.public import PrivateKey
 
 from bursar.core.crypto import lookup_hash
+from bursar.core.tokens import derive_key
 from bursar.settings import PREFIX, Settings, SettingsError
 from bursar.supervisor.directory import keep
 
@@ -23,12 +24,17 @@ class InstanceSecrets:
     operator_key: str
     key_pepper: bytes
     seal_private_key: bytes
+    own_processor_secret: bytes = b""  # empty: derived
     operator_key_file: Path | None = None  # None: it came with the environment
     operator_key_is_new: bool = False
 
     @property
     def seal_public_key(self) -> bytes:
         return public_half(self.seal_private_key)
+
+    @property
+    def processor_secret(self) -> bytes:
+        return self.own_processor_secret or derive_key(self.key_pepper, "bursar processor simulator")
 
     @property
     def operator_key_hash(self) -> str:
@@ -55,6 +61,7 @@ def load_or_make(settings: Settings) -> InstanceSecrets:
         operator_key=given or _text_in(kept, _new_operator_key()),
         key_pepper=settings.key_pepper or _bytes_in(place / "key_pepper"),
         seal_private_key=private,
+        own_processor_secret=settings.processor_secret,
         operator_key_file=None if given else kept,
         operator_key_is_new=is_new,
     )

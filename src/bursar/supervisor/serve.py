@@ -7,6 +7,7 @@ import http.client
 import os
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -40,11 +41,18 @@ async def serve(settings: Settings, *, with_demo: bool) -> None:
         raise CannotServe("the demo is for test instances; set BURSAR_ENV=test or leave out --demo")
     with directory.held(settings.data_dir):
         settings, sockets = listen.listeners(settings)
+        simulator: list[socket.socket] = []
+        if settings.is_test:
+            settings, listener = listen.simulator_listener(settings)
+            simulator.append(listener)
         own = secrets.load_or_make(settings)
         metrics_dir = _fresh(settings.data_dir / "metrics")
         async with database.prepared(settings) as ready:
             base = environment.common(os.environ, settings, metrics_dir)
-            programs = _programs(settings, base, own, ready.service_url, [each.fileno() for each in sockets])
+            programs = [
+                *_programs(settings, base, own, ready.service_url, [each.fileno() for each in sockets]),
+                *(_simulator(base, own, ready.service_url, each.fileno()) for each in simulator),
+            ]
             children = (keep_running(program, _forget_in(metrics_dir)) for program in programs)
             async with _running(ready.watch(), *children) as failure:
                 coming_up = asyncio.create_task(_come_up(settings, own, with_demo=with_demo))
@@ -60,7 +68,7 @@ async def serve(settings: Settings, *, with_demo: bool) -> None:
                         )
                     )
                     await _first(stop, failure)
-                for listener in sockets:  # whoever calls from now on is refused at once
+                for listener in (*sockets, *simulator):  # whoever calls from now on is refused at once
                     listener.close()
     log.info("supervisor.stopped")
 
@@ -94,6 +102,12 @@ def _programs(
     )
     worker = Program("worker", ("worker", *follow), (line,), environment.of_worker(base, own, service_url))
     return [api] * settings.api_processes + [worker]
+
+
+def _simulator(base: dict[str, str], own: InstanceSecrets, service_url: str, listening: int) -> Program:
+    line = lifeline.hold()
+    arguments = ("simulator", "--fd", str(listening), "--lifeline", str(line))
+    return Program("simulator", arguments, (listening, line), environment.of_simulator(base, own, service_url))
 
 
 @asynccontextmanager

@@ -38,7 +38,8 @@ class TestOpen:
         }  # fmt: skip
         assert re.fullmatch(rf"acc[0-9a-z]{{16}}_{bundle['merchant_id']}", bundle["account_id"])
         for name, prefix in (
-            ("secret_key", "sk_live_"), ("test_secret_key", "sk_test_"), ("public_key", "pk_live_"), ("client_key", "ck_live_")
+            ("secret_key", "sk_live_"), ("test_secret_key", "sk_test_"), ("public_key", "pk_live_"),
+            ("client_key", "ck_live_"),
         ):  # fmt: skip
             assert re.fullmatch(prefix + "[0-9A-Za-z]{38}", bundle[name])
         shown = (await bursar.ops("GET", f"/accounts/{bundle['merchant_id']}")).text

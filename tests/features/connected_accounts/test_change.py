@@ -82,7 +82,12 @@ class TestChange:
     async def test_nothing_new_is_no_event(self, service: Service) -> None:
         platform = await service.open_account("platform")
         account = await connect(service, platform)
-        for body in ({}, {"business_company_name": "Harbour Coffee Ltd"}, {"mobile": "07700900123"}, {"status": "active"}):
+        for body in (
+            {},
+            {"business_company_name": "Harbour Coffee Ltd"},
+            {"mobile": "07700900123"},
+            {"status": "active"},
+        ):
             reply = await service.send(platform, "PATCH", f"/connected-accounts/{account['id']}", body)
             assert reply.json()["data"]["account"] == account
         assert await events_of(service, account, "account.update") == []
@@ -107,7 +112,9 @@ class TestChange:
         for status in ("active", "paused"):
             reply = await service.send(platform, "PATCH", path, {"connect_status": status})
             assert (reply.status_code, reply.json()["error"]["code"]) == (403, "forbidden")
-        assert (await service.ops("PATCH", f"/accounts/{account['id']}", {"connect_status": "active"})).status_code == 200
+        assert (
+            await service.ops("PATCH", f"/accounts/{account['id']}", {"connect_status": "active"})
+        ).status_code == 200
         assert (await service.send(platform, "PATCH", path, {"connect_status": "paused"})).status_code == 200
 
 
@@ -151,7 +158,9 @@ class TestScope:
         await service.ops("PATCH", f"/accounts/{account['id']}", {"status": "banned"})
         reply = await service.send(platform, "PATCH", path, {"metadata": {"a": "b"}})
         assert (reply.status_code, reply.json()["error"]["code"]) == (403, "account_banned")
-        assert (await service.get(platform, path)).json()["data"]["account"]["requirements"]["disabled_reason"] == "banned"
+        assert (await service.get(platform, path)).json()["data"]["account"]["requirements"][
+            "disabled_reason"
+        ] == "banned"
         assert [event["type"] for event in await events_of(service, account)][-1] == "connected_account.banned"
         await service.ops("PATCH", f"/accounts/{platform.merchant_id}", {"status": "banned"})
         reply = await service.send(platform, "POST", "/connected-accounts", new_body())

@@ -131,7 +131,9 @@ class TestDuplicate:
         platform, other = await service.open_account("platform"), await service.open_account("platform")
         await connect(service, platform, email="Ada.Lovelace@example.com")
         for caller in (platform, other):
-            reply = await service.send(caller, "POST", "/connected-accounts", new_body(email="ada.lovelace@EXAMPLE.com"))
+            reply = await service.send(
+                caller, "POST", "/connected-accounts", new_body(email="ada.lovelace@EXAMPLE.com")
+            )
             assert (reply.status_code, reply.json()["error"]["code"]) == (409, "connected_account_duplicate")
 
     async def test_a_username_takes_it_too(self, service: Service) -> None:

@@ -65,7 +65,9 @@ class TestRequirements:
         assert found.current_deadline == DUE
 
     def test_what_is_being_checked_is_not_due(self) -> None:
-        found = readiness.requirements(row(status="pending", kyc_status="pending"), Facts("processing", bank_pending=True))
+        found = readiness.requirements(
+            row(status="pending", kyc_status="pending"), Facts("processing", bank_pending=True)
+        )
         assert found.currently_due == []
         assert found.pending_verification == ["identity_verification", "bank_account"]
         assert found.disabled_reason == "requirements_pending_verification"
@@ -91,7 +93,12 @@ class TestCapabilities:
     def test_staff_grant_and_withhold(self) -> None:
         granted = row(capabilities={"disburse": "active", "terminal": "inactive", "trade": "pending"})
         found = readiness.capabilities(granted, READY)
-        assert (found.disburse, found.terminal, found.trade, found.payments) == ("active", "inactive", "pending", "active")
+        assert (found.disburse, found.terminal, found.trade, found.payments) == (
+            "active",
+            "inactive",
+            "pending",
+            "active",
+        )
         banned = readiness.capabilities(granted | {"status": "banned"}, READY)
         assert set(msgspec.to_builtins(banned).values()) == {"inactive"}
 

@@ -32,7 +32,9 @@ def path_of(link: dict[str, Any]) -> str:
     return urlsplit(link["url"]).path
 
 
-async def answer(service: Service, link: dict[str, Any], *, outcome: str = "verified", **changes: Any) -> httpx.Response:
+async def answer(
+    service: Service, link: dict[str, Any], *, outcome: str = "verified", **changes: Any
+) -> httpx.Response:
     """Sends the page's form. A change of `...` leaves a field out."""
     fields: dict[str, Any] = {"document_type": "passport", "consent": "yes", "outcome": outcome}
     files: dict[str, Any] = {

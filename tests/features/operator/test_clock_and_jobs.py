@@ -135,9 +135,7 @@ class TestTheClock:
 
 
 class TestDueWork:
-    async def test_runs_in_the_order_in_which_it_falls_due(
-        self, bursar: Service, first: Diary, second: Diary
-    ) -> None:
+    async def test_runs_in_the_order_in_which_it_falls_due(self, bursar: Service, first: Diary, second: Diary) -> None:
         now = await instance_now(bursar.db)
         hours = [timedelta(hours=hour) for hour in range(1, 7)]
         first.due += [now + hours[0], now + hours[4], now + timedelta(days=9)]
@@ -196,7 +194,7 @@ class TestDueWork:
 
 class TestAnOrderWhoseCallerDied:
     async def test_does_not_make_the_worker_wait_for_itself(self, bursar: Service) -> None:
-        """The worker finds the operation of an order that nobody has carried out yet, and must not sit down before it."""
+        """The worker finds the operation of an order that nobody has carried out, and must not sit down before it."""
         await bursar.db.execute(
             """
             INSERT INTO worker_command (id, kind, argument, lease_until)

@@ -47,7 +47,9 @@ class TestRegister:
         assert _code(reply) == (422, "validation_error")
         assert "url" in reply.json()["error"]["details"]
 
-    @pytest.mark.parametrize("events", [[], ["odd.event"], ["transaction"], ["*.succeeded"], "transaction.succeeded", [""]])
+    @pytest.mark.parametrize(
+        "events", [[], ["odd.event"], ["transaction"], ["*.succeeded"], "transaction.succeeded", [""]]
+    )
     async def test_refuses_events_that_are_none(self, bursar: Service, events: object) -> None:
         merchant = await bursar.open_account()
         reply = await bursar.send(merchant, "POST", "/webhooks", {**HOOK, "events": events})

@@ -23,6 +23,7 @@ from bursar.processors.protocol import CardProcessor, PaymentState, Refund, Refu
 log = structlog.get_logger()
 
 BATCH = 64
+SHORTEST_WAIT, LONGEST_WAIT = timedelta(seconds=5), timedelta(hours=1)
 WAITS = (timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=2), timedelta(minutes=10), timedelta(hours=1))
 
 
@@ -89,9 +90,12 @@ async def _found_again(desk: Desk, processor: CardProcessor, row: Record) -> str
 
 
 def _when(looked: Looked, now: datetime) -> datetime:
-    if trigger_of(looked.row, now) is not None or looked.answer is None:
-        return now + WAITS[min(looked.row["looks"], len(WAITS)) - 1]
-    return checkout.next_look(looked.row, now, looked.row["looks"])
+    """What must be closed, or could not be asked, is tried again soon, and then after twice the time each time."""
+    row = looked.row
+    if trigger_of(row, now) is None and looked.answer is not None:
+        return checkout.next_look(row, now, row["looks"])
+    since = row["expires_at"] if row["expires_at"] <= now else row["updated_at"]
+    return now + min(max(now - since, SHORTEST_WAIT), LONGEST_WAIT)
 
 
 async def _close(desk: Desk, looked: list[Looked]) -> None:
