@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check migrate openapi bench lock clean
+.PHONY: help setup run test check browser migrate openapi bench lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ setup: $(DEV) ## Install everything for development and tests into .venv.
 run: $(RUNTIME) ## Run a test instance with a demo on http://127.0.0.1:8484 (PORT=… for another port).
 	@BURSAR_ENV=test $(BIN)/bursar serve $(if $(PORT),--port $(PORT))
 
-test: $(DEV) ## Run all tests (JOBS=… processes, ARGS=… for pytest).
+test: browser ## Run all tests (JOBS=… processes, ARGS=… for pytest).
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check: $(DEV) ## Check format, lint, types and import directions.
@@ -26,6 +26,12 @@ check: $(DEV) ## Check format, lint, types and import directions.
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest tests/cli/test_imports.py
+
+browser: $(DEV) ## Install a browser for the tests: Debian's where apt is at hand, else Playwright's own.
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "Installing chromium …" \
+	       && apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; } \
+	  || $(BIN)/playwright install chromium
 
 migrate: $(RUNTIME) ## Bring the database to this version's schema.
 	@$(BIN)/bursar migrate

@@ -1,4 +1,4 @@
-"""The verification page in a real browser: without script, on a phone and on a desk, and for those who cannot see it."""
+"""The verification page in a real browser: without script, on a phone, on a desk, and for those who cannot see it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, Page
 
 from tests.features.bank_accounts.factory import link as link_bank_account

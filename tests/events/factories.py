@@ -15,7 +15,9 @@ from tests.support.service import Party, Service
 CAUSE = Cause("req_test", None, livemode=False)
 
 
-async def register(service: Service, party: Party, url: str, events: Sequence[str] = ("*",), **more: Any) -> dict[str, Any]:
+async def register(
+    service: Service, party: Party, url: str, events: Sequence[str] = ("*",), **more: Any
+) -> dict[str, Any]:
     reply = await service.send(party, "POST", "/webhooks", {"url": url, "events": list(events), **more})
     assert reply.status_code == 201, reply.text
     webhook: dict[str, Any] = reply.json()["data"]["webhook"]

@@ -48,7 +48,7 @@ class Receiver:
 
     async def wait_for(self, count: int, path: str | None = None, timeout_s: float = 10.0) -> list[Received]:
         async with asyncio.timeout(timeout_s):
-            while len(found := self.requests if path is None else self.at(path)) < count:
+            while len(found := self.requests if path is None else self.at(path)) < count:  # noqa: ASYNC110 - a test's wait
                 await asyncio.sleep(0.005)
         return found
 
@@ -60,9 +60,7 @@ class Receiver:
                 self.requests.append(request)
                 self.on_request(request)
                 self.in_flight[request.path] += 1
-                self.most_in_flight[request.path] = max(
-                    self.most_in_flight[request.path], self.in_flight[request.path]
-                )
+                self.most_in_flight[request.path] = max(self.most_in_flight[request.path], self.in_flight[request.path])
                 try:
                     if self.delay_s:
                         await asyncio.sleep(self.delay_s)
@@ -135,7 +133,9 @@ async def _read(reader: asyncio.StreamReader) -> Received:
 
 
 @asynccontextmanager
-async def receiver(tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[Receiver]:
+async def receiver(
+    tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[Receiver]:
     made = Receiver(scheme="https" if tls else "http")
     tasks: set[asyncio.Task[None]] = set()
 

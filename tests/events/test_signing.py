@@ -11,18 +11,28 @@ from collections.abc import AsyncIterator
 from urllib.parse import parse_qsl
 
 import pytest
+import pytest_asyncio
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from bursar.core.money import Money
 from bursar.db.clock import instance_now
+from bursar.db.embedded import Urls
 from bursar.events import ipn
 from bursar.events.ipn import Failure, Ipn, SigningKey
 from tests.events.factories import deliveries, detail, happen, register, run_jobs
 from tests.events.receivers import Received, Receiver, receiver
-from tests.support.service import Party, Service
+from tests.support.service import Party, Service, running_service
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service(shared_urls: Urls) -> AsyncIterator[Service]:
+    async with running_service(shared_urls) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def hooks() -> AsyncIterator[Receiver]:
     async with receiver() as running:
         yield running
@@ -54,7 +64,9 @@ class TestWebhooks:
         merchant = await service.open_account()
         webhook = await register(service, merchant, hooks.url())
         rotate = f"/webhooks/{webhook['id']}/rotate-secret"
-        new = (await service.send(merchant, "POST", rotate, {"grace_seconds": 3600})).json()["data"]["webhook"]["secret"]
+        new = (await service.send(merchant, "POST", rotate, {"grace_seconds": 3600})).json()["data"]["webhook"][
+            "secret"
+        ]
         await happen(service.db, merchant)
         [request] = await hooks.wait_for(1)
         expected = [full_body(request, new), full_body(request, webhook["secret"])]
@@ -196,7 +208,7 @@ class TestIpns:
         assert (logged["status"], logged["error"]) == ("failed", "no signing key is left")
         assert key_id < 999_999
 
-    def test_amount_and_identifier_cannot_be_split_in_two_ways(self) -> None:
+    async def test_amount_and_identifier_cannot_be_split_in_two_ways(self) -> None:
         """The decimals are fixed, so only one amount can stand before a given rest."""
         texts: dict[str, tuple[int, str]] = {}
         for minor in range(0, 2000, 7):

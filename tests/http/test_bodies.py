@@ -296,6 +296,14 @@ class TestCardDataInForms:
             assert CARD not in reply.text
 
 
+class TestCardDataInQueries:
+    @pytest.mark.parametrize("query", [f"text={CARD}", "text=4242+4242%204242-4242", "card_number=1", "cvc=123"])
+    async def test_is_refused(self, bursar: Service, merchant: Party, query: str) -> None:
+        reply = await read(bursar, "legacy", merchant, path=f"/notes?{query}")
+        assert (reply.status_code, code(reply)) == (422, "validation_error")
+        assert CARD not in reply.text
+
+
 class TestTheAddress:
     async def test_commerce_takes_2048_characters(self, bursar: Service, platform: Party) -> None:
         path = "/v2/testing/commerce/notes?text="

@@ -35,8 +35,9 @@ class TestRoutes:
 
     @pytest.mark.parametrize(
         ("method", "path"),
-        [("POST", "/v2/account"), ("DELETE", "/v2/webhooks"), ("PUT", "/v2/webhooks/1"),
-         ("PATCH", "/sandbox/v2/account"), ("PUT", "/ops/v1/accounts"), ("DELETE", "/ops/v1/clock")],
+        [("POST", "/v2/account"), ("OPTIONS", "/v2/account"), ("OPTIONS", "/ops/v1/accounts"),
+         ("DELETE", "/v2/webhooks"), ("PUT", "/v2/webhooks/1"), ("PATCH", "/sandbox/v2/account"),
+         ("PUT", "/ops/v1/accounts"), ("DELETE", "/ops/v1/clock")],
     )  # fmt: skip
     async def test_known_with_another_method(self, bursar: Service, method: str, path: str) -> None:
         reply = await bursar.client.request(method, path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
+from collections.abc import Awaitable
 
 import httpx
 import pytest
@@ -26,7 +28,7 @@ LIMITS = (
 )
 
 
-async def _early_in_a_minute(needed_s: float = 5.0) -> None:
+async def _early_in_a_minute(needed_s: float = 8.0) -> None:
     """Windows are minutes of the real clock; a test that counts needs one for itself."""
     left = 60 - time.time() % 60
     if left < needed_s:
@@ -37,6 +39,17 @@ async def _ask(service: Service, family: str, kind: str, party: Party | str, **m
     if kind == "read":
         return await read(service, family, party, **more)
     return await write(service, family, party, account=more.get("Service_Account"))
+
+
+async def _burst(*requests: Awaitable[httpx.Response]) -> list[httpx.Response]:
+    """All of them side by side, but not so many that they wait for each other's connections."""
+    gate = asyncio.Semaphore(12)
+
+    async def one(request: Awaitable[httpx.Response]) -> httpx.Response:
+        async with gate:
+            return await request
+
+    return await asyncio.gather(*map(one, requests))
 
 
 def _refused(reply: httpx.Response, limit: int, family: str) -> None:
@@ -57,7 +70,7 @@ class TestTheDocumentedLimits:
         first = await _ask(bursar, family, kind, platform)
         assert first.headers["RateLimit-Limit"] == str(limit)
         assert first.headers["RateLimit-Remaining"] == str(limit - 1)
-        others = await asyncio.gather(*(_ask(bursar, family, kind, platform) for _ in range(limit - 2)))
+        others = await _burst(*(_ask(bursar, family, kind, platform) for _ in range(limit - 2)))
         assert {reply.status_code for reply in others} <= {200, 201}
         last = await _ask(bursar, family, kind, platform)
         assert last.status_code in (200, 201)
@@ -71,12 +84,9 @@ class TestTheDocumentedLimits:
         async with running_service(bursar.urls, like=bursar, routes=declared_routes(), worker=False) as other:
             await _early_in_a_minute()
             both = (bursar, other)
-            replies = await asyncio.gather(
-                *(_ask(both[number % 2], family, kind, platform) for number in range(limit + 10))
-            )
-        refused = [reply for reply in replies if reply.status_code == 429]
-        assert len(refused) == 10
-        assert len({reply.status_code for reply in replies}) == 2
+            replies = await _burst(*(_ask(both[number % 2], family, kind, platform) for number in range(limit + 10)))
+        passed = 200 if kind == "read" else 201
+        assert Counter(reply.status_code for reply in replies) == {passed: limit, 429: 10}
 
     async def test_reads_and_writes_are_counted_apart(self, bursar: Service, platform: Party) -> None:
         await _early_in_a_minute()
@@ -136,9 +146,7 @@ class TestManagementByAddress:
     async def test_counts_strangers_too(self, bursar: Service, platform: Party) -> None:
         await _early_in_a_minute()
         async with running_service(bursar.urls, like=bursar, routes=declared_routes(), worker=False) as other:
-            replies = await asyncio.gather(
-                *(self._knock((bursar, other)[number % 2], "198.51.100.7") for number in range(60))
-            )
+            replies = await _burst(*(self._knock((bursar, other)[number % 2], "198.51.100.7") for number in range(60)))
             assert {(reply.status_code, code(reply)) for reply in replies} == {(401, "missing_credentials")}
             _refused(await self._knock(bursar, "198.51.100.7"), 60, "management")
             known = await self._knock(other, "198.51.100.7", f"Bearer {platform.secret_key}")

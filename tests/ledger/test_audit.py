@@ -108,6 +108,11 @@ TAMPERED = [
         "wallet of account 1001 in GBP, seq 3",
     ),
     (
+        ["UPDATE wallet_entry SET fact = true WHERE account_id = 1001 AND kind = 'refund'"],
+        "entries_match_journals",
+        "wallet of account 1001 in GBP, seq 5",
+    ),
+    (
         ["DELETE FROM journal WHERE id = 8"],
         "entries_match_journals",
         "journal 8 of account 1001",

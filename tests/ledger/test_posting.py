@@ -381,7 +381,7 @@ class TestLists:
             SHOP, "payment", 1, "GBP", [credit(SHOP, "payment", 5), service("fees", -5)], related="x:1"
         )
         object.__setattr__(wrong_kind.lines[0], "kind", "gift")
-        with pytest.raises(asyncpg.CheckViolationError, match="wallet_entry_floor"):
+        with pytest.raises(asyncpg.NotNullViolationError, match="fact"):
             await post(db, [top_up(1, 5), wrong_kind])
         crooked = journal(SHOP, "payment", 1, "GBP", [credit(SHOP, "payment", 5), service("fees", -5)], related="x:1")
         object.__setattr__(crooked.lines[1], "amount", -4)

@@ -1,6 +1,6 @@
 """One running instance for all tests of a module, for tests that each work on accounts of their own.
 
-Such a module says `pytestmark = pytest.mark.asyncio(loop_scope="module")`, and its package's conftest imports `service`.
+Such a module says `pytestmark = pytest.mark.asyncio(loop_scope="module")`; its package's conftest imports `service`.
 """
 
 from __future__ import annotations

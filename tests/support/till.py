@@ -61,6 +61,10 @@ class Till:
         reply = await self.service.ops("POST", "/simulator/faults", body)
         assert reply.status_code == 201, reply.text
 
+    async def order_start_fault(self) -> None:
+        """The next checkout cannot be opened: an order that only tests have."""
+        await self.simulator.order_fault("start", "error")
+
     async def refund(self, merchant: Party, payment: dict[str, Any], **fields: Any) -> httpx.Response:
         return await self.service.send(merchant, "POST", f"/transactions/{payment['id']}/refund", fields)
 

@@ -75,8 +75,8 @@ class TestAccountIds:
     @pytest.mark.parametrize(
         "text",
         ["", "0", "01", "-1", "+1", "1.0", " 1", "1 ", "1\n", "1_000", "acc_1", "acc" + "a" * 16,
-         "acc" + "a" * 15 + "_1", "acc" + "a" * 17 + "_1", "ACC" + "a" * 16 + "_1", "acc" + "A" * 16 + "_1", "acc" + "a" * 16 + "_0",
-         "acc" + "a" * 16 + "_1_2", "1" * 16, "٣", "１", "x" + "acc" + "a" * 16 + "_1"],
+         "acc" + "a" * 15 + "_1", "acc" + "a" * 17 + "_1", "ACC" + "a" * 16 + "_1", "acc" + "A" * 16 + "_1",
+         "acc" + "a" * 16 + "_0", "acc" + "a" * 16 + "_1_2", "1" * 16, "٣", "１", "x" + "acc" + "a" * 16 + "_1"],
     )  # fmt: skip
     def test_anything_else_is_none(self, text: str) -> None:
         assert ids.parse_account_id(text) is None

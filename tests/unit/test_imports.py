@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,8 +36,10 @@ EXCEPTIONS = {
 }
 
 
-def _modules() -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
+@cache
+def _modules() -> list[tuple[str, tuple[str, ...], list[str]]]:
     """Part, place and imports of each module of ours."""
+    modules = []
     for path in sorted(ROOT.rglob("*.py")):
         place = path.relative_to(ROOT).with_suffix("").parts
         names = []
@@ -48,7 +50,8 @@ def _modules() -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
                     names += [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.Import):
                 names += [alias.name for alias in node.names if alias.name.split(".")[0] == "bursar"]
-        yield place[0], place, names
+        modules.append((place[0], place, names))
+    return modules
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)

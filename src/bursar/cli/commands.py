@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import Any
 
 import typer
 import typer.main
 
-from bursar.cli import accounts, audit, clock, instance, keys, ledger, processes, trail, webhooks
+from bursar.cli import accounts, audit, clock, events, instance, keys, ledger, processes, trail, webhooks
 
 
 @cache
@@ -25,6 +24,8 @@ def command() -> Any:
         app.command(rich_help_panel="Processes")(run)
     for show in (instance.settings, instance.secrets, instance.openapi, instance.version):
         app.command(rich_help_panel="This installation")(show)
+    for tool in (events.listen, events.trigger):
+        app.command(rich_help_panel="Developer tools")(tool)
     groups = {
         "accounts": accounts.app,
         "keys": keys.app,
@@ -33,22 +34,8 @@ def command() -> Any:
         "jobs": clock.jobs,
         "ledger": ledger.app,
         "audit": trail.added_to(audit.app),
-        "events": _optional("events"),
+        "events": events.app,
     }
     for name, group in groups.items():
-        if group is not None:
-            app.add_typer(group, name=name, rich_help_panel="A running instance")
+        app.add_typer(group, name=name, rich_help_panel="A running instance")
     return typer.main.get_command(app)
-
-
-def _optional(name: str) -> typer.Typer | None:
-    """A group of commands that this build may not have."""
-    full = f"bursar.cli.{name}"
-    try:
-        group = importlib.import_module(full).app
-    except ModuleNotFoundError as error:
-        if error.name != full:
-            raise
-        return None
-    assert isinstance(group, typer.Typer)
-    return group

@@ -18,7 +18,7 @@ from bursar.db.pool import Connection, Database, Queryable, Record
 from bursar.events import catalogue
 from bursar.events.addresses import Refused, Rules, parse
 
-BATCH = 500
+BATCH = 100
 FAN_OUT_LOCK = 0x66616E6F  # "fano": one worker at a time, so that deliveries are made in the order of the events
 
 _TAKE_EVENTS = """

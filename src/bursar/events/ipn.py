@@ -6,9 +6,12 @@ form without its signature, and which key created the checkout.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+import msgspec
 
 from bursar.core.ids import new_event_id
 from bursar.core.money import Money, symbol
@@ -51,26 +54,41 @@ class Ipn:
 
 async def enqueue(db: Queryable, ipn: Ipn, now: datetime) -> str:
     """Writes a notification in the caller's transaction; returns the event id that it will carry."""
-    assert (ipn.status == "failed") == (ipn.error is not None), "a failed attempt, and no other, has an error"
-    event_id = ipn.event_id or new_event_id()
+    [event_id] = await enqueue_many(db, [ipn], now)
+    return event_id
+
+
+async def enqueue_many(db: Queryable, ipns: Sequence[Ipn], now: datetime) -> list[str]:
+    """The same for several, in one statement."""
+    if not ipns:
+        return []
+    for ipn in ipns:
+        assert (ipn.status == "failed") == (ipn.error is not None), "a failed attempt, and no other, has an error"
+    event_ids = [ipn.event_id or new_event_id() for ipn in ipns]
     await db.execute(
         """
         INSERT INTO ipn
             (account_id, id, event_id, type, url, fields, amount, identifier, key_account_id, key_id, created_at)
-        VALUES ($1, nextval('ipn_id'), $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        SELECT account_id, nextval('ipn_id'), event_id, type, url, fields::jsonb, amount, identifier, key_account_id,
+               key_id, $10
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
+                    $9::bigint[])
+             WITH ORDINALITY
+             AS i (account_id, event_id, type, url, fields, amount, identifier, key_account_id, key_id, n)
+        ORDER BY n
         """,
-        ipn.account_id,
-        event_id,
-        TYPES[ipn.status],
-        ipn.url,
-        form_fields(ipn),
-        printed(ipn.amount),
-        ipn.identifier,
-        ipn.key.account_id,
-        ipn.key.key_id,
+        [ipn.account_id for ipn in ipns],
+        event_ids,
+        [TYPES[ipn.status] for ipn in ipns],
+        [ipn.url for ipn in ipns],
+        [msgspec.json.encode(form_fields(ipn)).decode() for ipn in ipns],
+        [printed(ipn.amount) for ipn in ipns],
+        [ipn.identifier for ipn in ipns],
+        [ipn.key.account_id for ipn in ipns],
+        [ipn.key.key_id for ipn in ipns],
         now,
     )
-    return event_id
+    return event_ids
 
 
 def printed(amount: Money) -> str:

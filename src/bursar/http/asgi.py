@@ -54,6 +54,7 @@ def add_routes(app: falcon.asgi.App[Any, Any], pipeline: Pipeline, routes: Itera
             if route.method == "GET":
                 responders["on_head"] = responders[name]
     for path, responders in places.items():
+        responders["on_options"] = _refuse([name.removeprefix("on_").upper() for name in responders])
         app.add_route(path, type("Resource", (), {name: staticmethod(call) for name, call in responders.items()})())
 
 
@@ -64,12 +65,21 @@ def _responder(pipeline: Pipeline, route: Route, *, dry: bool) -> Any:
     return respond
 
 
+def _refuse(allowed: list[str]) -> Any:
+    """OPTIONS is a method like any other that is not declared; Falcon would answer it by itself."""
+
+    async def refuse(_: falcon.asgi.Request, __: falcon.asgi.Response, **path: str) -> None:
+        raise falcon.HTTPMethodNotAllowed(allowed)
+
+    return refuse
+
+
 def add_error_envelopes(app: falcon.asgi.App[Any, Any]) -> None:
     async def declared(
         _: falcon.asgi.Request, response: falcon.asgi.Response | None, error: falcon.HTTPError, __: dict[str, Any]
     ) -> None:
         kind = _BY_STATUS.get(error.status_code, BadRequest if error.status_code < 500 else InternalError)
-        _fill(response, kind())
+        _fill(response, kind(), ids.new_request_id())
         if response is not None and error.headers:
             response.set_headers(error.headers)
 
@@ -78,17 +88,17 @@ def add_error_envelopes(app: falcon.asgi.App[Any, Any]) -> None:
     ) -> None:
         request_id = ids.new_request_id()
         log.error("request.failed", request_id=request_id, exc_info=error)
-        _fill(response, InternalError(details={"request_id": request_id}))
+        _fill(response, InternalError(details={"request_id": request_id}), request_id)
 
     app.add_error_handler(Exception, unexpected)
     app.add_error_handler(falcon.HTTPError, declared)
 
 
-def _fill(response: falcon.asgi.Response | None, error: ApiError) -> None:
+def _fill(response: falcon.asgi.Response | None, error: ApiError, request_id: str) -> None:
     if response is None:
         return
     reply = failed(error)
     response.status = reply.status
     response.data = reply.body
     response.content_type = "application/json"
-    response.set_headers({"Service-Version": "2", "Service-Request-Id": ids.new_request_id()})
+    response.set_headers({"Service-Version": "2", "Service-Request-Id": request_id})

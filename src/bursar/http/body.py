@@ -203,9 +203,9 @@ def decode_query(query: str) -> dict[str, str]:
     return values
 
 
-def refuse_card_data(tree: Any, raw: bytes) -> None:
-    """Card numbers, CVCs, expiry dates, PINs and credentials have no place in any request."""
-    if paths := text.card_data_paths(tree, values=text.may_contain_card_number(raw)):
+def refuse_card_data(tree: Any, raw: bytes | None = None) -> None:
+    """Card numbers, CVCs, expiry dates, PINs and credentials have no place in any request; `raw` may save a look."""
+    if paths := text.card_data_paths(tree, values=raw is None or text.may_contain_card_number(raw)):
         raise ValidationFailed(
             "Card data and credentials are never accepted here.",
             details={path: ["must not carry card data or credentials"] for path in paths},

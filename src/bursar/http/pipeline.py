@@ -123,7 +123,7 @@ class Pipeline:
     def _locate(self, exchange: Exchange, request: falcon.asgi.Request) -> None:
         settings, family = self.instance.settings, exchange.route.family
         query = request.query_string
-        if len(exchange.target_path) + len(query) + 1 > family.uri_limit:
+        if len(exchange.target_path) + len(query) + bool(query) > family.uri_limit:
             raise UriTooLong
         peer = (request.scope.get("client") or ("", 0))[0]
         exchange.address = peer
@@ -334,6 +334,8 @@ def _decode(exchange: Exchange, request: falcon.asgi.Request) -> None:
     """Parses what was sent, and refuses card data wherever it hides."""
     route, family = exchange.route, exchange.route.family
     exchange.query = body.decode_query(request.query_string)
+    if exchange.query and not route.takes_cards:
+        body.refuse_card_data(exchange.query)
     if not route.writes:
         if exchange.raw and family.unknown_fields == "refuse":
             raise BadRequest("Reads take no body.")

@@ -124,6 +124,8 @@ class Route:
         if isinstance(self.handler, Batched):
             fits = self.family.key_required and not self.family.errors_consume and not self.shows_secret
             assert fits, f"{self.name} cannot be batched"
+        if isinstance(self.handler, Processor):
+            assert not self.shows_secret, f"{self.name}: a worker that finishes it could not seal its reply"
         if self.body is not None:
             expected = "forbid" if self.family.unknown_fields == "refuse" else "ignore"
             assert self.body.model_config.get("extra") == expected, f"{self.name}: the body's unknown-field rule"

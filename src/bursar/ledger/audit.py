@@ -97,7 +97,7 @@ CHECKS = (
         FROM wallet_entry e
         LEFT JOIN journal j ON j.account_id = e.journal_account_id AND j.id = e.journal_id
         WHERE j.id IS NULL OR (e.related, e.note, e.created_at) <> (j.related, j.note, j.created_at)
-           OR ledger_class(e.kind) IS NULL
+           OR e.fact IS DISTINCT FROM (ledger_class(e.kind) = 'fact')
         """,
     ),
     Check(

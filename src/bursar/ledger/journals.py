@@ -70,12 +70,12 @@ def payment(
     ]
     if platform_id is not None:
         lines += [
-            draw(account_id, "application_fee", application_fee, "own", source),
+            draw(account_id, "application_fee", application_fee, "opened", source),
             credit_unsettled(platform_id, "application_fee", application_fee, source, settles_at),
         ]
     payer = platform_id if platform_id is not None and fee_payer == "platform" else account_id
     lines += [
-        draw(payer, "processing_fee", processing_fee, "own", source),
+        draw(payer, "processing_fee", processing_fee, "opened", source),
         service(FEES, processing_fee),
     ]
     return journal(account_id, "payment", transaction_id, currency, lines, related=source, note=note, event_at=event_at)

@@ -14,8 +14,9 @@ from bursar.ledger.kinds import KINDS, SERVICE_ACCOUNTS
 Op = Literal["service", "credit", "draw", "hold", "release", "settle"]
 
 # How an amount is drawn: from main alone; from the source's own unsettled part, then main; from main, then the parts
-# that settle soonest; from the parts that settle soonest, then main.
-Draw = Literal["main", "own", "oldest", "pending"]
+# that settle soonest; from the parts that settle soonest, then main; from the part that the same journal opens for the
+# source, then main.
+Draw = Literal["main", "own", "oldest", "pending", "opened"]
 
 # What each line adds to its wallet as a whole. A hold or a settlement stays within the wallet.
 _SIGN: Final[dict[Op, int]] = {"service": 1, "credit": 1, "draw": -1, "hold": 0, "release": 0, "settle": 0}

@@ -80,10 +80,12 @@ def arguments(journals: Sequence[Journal]) -> tuple[list[Any], ...]:
     """The journals as the arrays of `ledger_post`."""
     wallets: dict[tuple[int, str], int] = {}
     places: list[int] = []
+    owners: list[int] = []
     lines = []
-    for journal in journals:
+    for number, journal in enumerate(journals, 1):
         for line in journal.lines:
             lines.append(line)
+            owners.append(number)
             places.append(
                 wallets.setdefault((line.account_id, journal.currency), len(wallets) + 1) if line.account_id else 0
             )
@@ -95,9 +97,9 @@ def arguments(journals: Sequence[Journal]) -> tuple[list[Any], ...]:
         [journal.related for journal in journals],
         [journal.note for journal in journals],
         [journal.event_at for journal in journals],
-        [len(journal.lines) for journal in journals],
         [account_id for account_id, _ in wallets],
         [currency for _, currency in wallets],
+        owners,
         places,
         [line.op for line in lines],
         [line.via for line in lines],

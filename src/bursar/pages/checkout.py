@@ -171,6 +171,7 @@ class CheckoutPage:
             "details": row["details"],
             "facts": [("Order", row["identifier"]), ("Reference", row["payment_reference"])],
             "action": f"/pay/{token}/start",
+            "print_url": None,
             "declined": declined,
             "problem_title": title,
             "problem": text,

@@ -114,6 +114,7 @@ class LinkPage:
             "details": row["details"],
             "facts": [("Reference", row["reference"])],
             "action": f"/link/{token}/start",
+            "print_url": f"/link/{token}/print",
             "declined": False,
             "problem_title": title,
             "problem": text,

@@ -123,3 +123,13 @@ class TestRevoke:
         assert _code(await bursar.send(one, "DELETE", f"/api-keys/{number}")) == (404, "not_found")
         reply = await bursar.ops("DELETE", f"/accounts/{one.merchant_id}/keys/{number}")
         assert _code(reply) == (404, "not_found")
+
+
+class TestABannedAccount:
+    async def test_sees_its_keys_and_changes_none(self, bursar: Service) -> None:
+        merchant = await bursar.open_account()
+        number = (await _keys(bursar, merchant))[0]["id"]
+        await bursar.ops("PATCH", f"/accounts/{merchant.merchant_id}", {"status": "banned"})
+        assert len(await _keys(bursar, merchant)) == 2
+        for method, path in (("POST", f"/api-keys/{number}/rotate"), ("DELETE", f"/api-keys/{number}")):
+            assert _code(await bursar.send(merchant, method, path, {})) == (403, "account_banned")

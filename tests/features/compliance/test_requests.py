@@ -94,7 +94,9 @@ class TestRespond:
         request = await ask(service, merchant.merchant_id)
         key = new_key()
         first = await respond(service, merchant, request["id"], {"website": "x"}, [GOOD_FILE], key=key)
-        again = await respond(service, merchant, request["id"], {"website": "x"}, [GOOD_FILE], key=key, boundary="other")
+        again = await respond(
+            service, merchant, request["id"], {"website": "x"}, [GOOD_FILE], key=key, boundary="other"
+        )
         assert (again.status_code, again.content) == (201, first.content)
         other = await respond(service, merchant, request["id"], {"website": "y"}, [GOOD_FILE], key=key)
         assert other.json()["error"]["code"] == "idempotency_conflict"

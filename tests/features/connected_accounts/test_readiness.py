@@ -55,8 +55,12 @@ class TestRequirements:
         }  # fmt: skip
 
     def test_each_case_has_its_place(self) -> None:
-        cases = (Case(1, "open", DUE, blocks=True), Case(2, "submitted", DUE, blocks=False),
-                 Case(3, "expired", DUE, blocks=True), Case(4, "rejected", DUE, blocks=False, notes="Cut off."))  # fmt: skip
+        cases = (
+            Case(1, "open", DUE, blocks=True),
+            Case(2, "submitted", DUE, blocks=False),
+            Case(3, "expired", DUE, blocks=True),
+            Case(4, "rejected", DUE, blocks=False, notes="Cut off."),
+        )
         found = readiness.requirements(row(status="pending"), Facts("verified", None, bank_active=True, cases=cases))
         assert found.currently_due == ["compliance_request.1", "compliance_request.4"]
         assert found.pending_verification == ["compliance_request.2"]

@@ -29,7 +29,7 @@ async def new_link(service: Service, party: Party | str, **body: Any) -> dict[st
 
 
 def path_of(link: dict[str, Any]) -> str:
-    return urlsplit(link["url"]).path
+    return str(urlsplit(link["url"]).path)
 
 
 async def answer(

@@ -72,7 +72,7 @@ class TestPage:
         merchant = await service.open_account(kyc_status="pending")
         link = await new_link(service, merchant)
         replies = await asyncio.gather(*(answer(service, link) for _ in range(5)))
-        assert sorted(reply.status_code for reply in replies)[-1] == 303
+        assert 303 in [reply.status_code for reply in replies]
         assert await service.db.fetchval("SELECT count(*) FROM upload WHERE account_id = $1", merchant.merchant_id) == 2
         await outcome_of(service, merchant, link)
         late = await answer(service, link, outcome="rejected")

@@ -186,6 +186,19 @@ class TestDueWork:
         assert _in_order(first, second) == ["second", "second"]
         assert datetime.fromisoformat(data["now"]) - now >= timedelta(hours=4)
 
+    async def test_that_cannot_be_done_is_said_and_leaves_the_key_free(self, bursar: Service, first: Diary) -> None:
+        async def lose(_: datetime) -> None:
+            raise ConnectionResetError
+
+        key = {"Idempotency-Key": new_key()}
+        first.before = lose
+        first.due.append(await instance_now(bursar.db))
+        reply = await bursar.ops("POST", "/jobs/run", {}, **key)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (500, "work_failed")
+        first.before = None
+        assert (await bursar.ops("POST", "/jobs/run", {}, **key)).status_code == 200
+        assert len(first.done) == 1
+
     async def test_runs_by_itself_within_a_second(self, bursar: Service, first: Diary) -> None:
         first.due.append(await instance_now(bursar.db))
         await asyncio.sleep(1.3)

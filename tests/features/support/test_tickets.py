@@ -63,7 +63,13 @@ class TestTickets:
 
     async def test_bad_fields_are_named(self, service: Service) -> None:
         merchant = await service.open_account()
-        bad: dict[str, Any] = {"subject": 7, "body": ["x"], "category": "gossip", "priority": "now", "related": {"type": "X!"}}
+        bad: dict[str, Any] = {
+            "subject": 7,
+            "body": ["x"],
+            "category": "gossip",
+            "priority": "now",
+            "related": {"type": "X!"},
+        }
         reply = await service.send(merchant, "POST", TICKETS, bad)
         assert reply.status_code == 422
         assert {name.partition(".")[0] for name in reply.json()["error"]["details"]} == set(bad)
@@ -112,8 +118,12 @@ class TestTickets:
             form = httpx.Request("POST", "http://x", data={"body": "See here."},
                                  files=[("attachments[]", (name, content, "image/png"))])  # fmt: skip
             raw = form.read()
-            headers = {"Authorization": f"Bearer {merchant.secret_key}", "Idempotency-Key": new_key(),
-                       "Content-Type": form.headers["Content-Type"], **signing.legacy(merchant.secret_key, raw)}  # fmt: skip
+            headers = {
+                "Authorization": f"Bearer {merchant.secret_key}",
+                "Idempotency-Key": new_key(),
+                "Content-Type": form.headers["Content-Type"],
+                **signing.legacy(merchant.secret_key, raw),
+            }
             return await service.client.post(f"/v2{TICKETS}/{ticket['id']}/messages", content=raw, headers=headers)
 
         reply = await attach("screen.png", image("PNG"))
@@ -138,7 +148,9 @@ class TestTickets:
             await service.ops("GET", "/support-tickets/999999"),
         ):
             assert (reply.status_code, reply.json()["error"]["code"]) == (404, "ticket_not_found")
-        listed = await service.ops("GET", f"/support-tickets?merchant={merchant.merchant_id}&status=open&category=payouts")
+        listed = await service.ops(
+            "GET", f"/support-tickets?merchant={merchant.merchant_id}&status=open&category=payouts"
+        )
         assert [row["id"] for row in listed.json()["data"]] == [ticket["id"]]
 
     async def test_the_sandbox_has_one_in_every_state(self, service: Service) -> None:

@@ -127,7 +127,8 @@ CREATE TABLE wallet_entry (
     journal_account_id  bigint NOT NULL,
     journal_id          bigint NOT NULL,
     kind                text NOT NULL,
-    main                bigint NOT NULL,  -- by how much each bucket changed
+    fact                boolean NOT NULL,  -- the class of its kind, as ledger_post has it from ledger_class
+    main                bigint NOT NULL,   -- by how much each bucket changed
     pending             bigint NOT NULL,
     reserve             bigint NOT NULL,
     balance_before      bigint NOT NULL,  -- of available
@@ -140,16 +141,8 @@ CREATE TABLE wallet_entry (
     CONSTRAINT wallet_entry_adds_up CHECK (
         balance_after = balance_before + main + pending AND (main <> 0 OR pending <> 0 OR reserve <> 0)
     ),
-    -- A fact posts as it is; a request leaves nothing below zero; there is no third class. The lists are those of
-    -- ledger_class, written out: a function would be parsed again for every statement.
-    CONSTRAINT wallet_entry_floor CHECK (
-        kind IN ('payment', 'processing_fee', 'application_fee', 'application_fee_reversal', 'settlement',
-                 'refund_failed', 'release', 'payout_return', 'payout_fee_return', 'disbursement_return',
-                 'dispute', 'dispute_fee', 'dispute_won', 'adjustment',
-                 'collection_release', 'collection', 'funding_release', 'funding')
-        OR (balance_after >= 0 AND kind IN (
-                'refund', 'reserve', 'payout', 'payout_fee', 'disbursement', 'collection_hold', 'funding_hold'))
-    )
+    -- A fact posts as it is; a request leaves nothing below zero.
+    CONSTRAINT wallet_entry_floor CHECK (fact OR balance_after >= 0)
 );
 COMMENT ON TABLE wallet_entry IS 'tenant: what each journal did to a wallet, chained by seq';
 
@@ -360,22 +353,23 @@ END $$;
 
 -- Posts a list of journals, each all or nothing: what a request may not have is reported, its neighbours are posted.
 --
--- A journal (j_…) has j_lines of the lines (l_…), in order. A line names one of the wallets (w_…) by its place, or
--- is 'service', with the service account as its kind and a signed amount. The others, whose amounts are positive:
+-- Each line (l_…) belongs to one of the journals (j_…), in their order, and names one of the wallets (w_…), both by
+-- place; or it is 'service', with one of the service's own accounts as its kind and a signed amount. The others, whose
+-- amounts are positive:
 --   credit   via main; new (opens a part for its source); own (the source's part if still unsettled, else main);
 --            back (to wherever the journal's `related` drew from)
---   draw     via main, own, oldest or pending (see ledger_draw)
---   hold     the same, into the reserve
+--   draw     via main, own, oldest or pending (see ledger_draw); opened (the part that this journal opens, then main)
+--   hold     via main, own or oldest, into the reserve
 --   release  out of the reserve that `related` holds: via back, to where it came from; via main, to be spent at once
 --   settle   what is left of the source's part, from pending to main
 -- Outcomes: posted; existing (the natural key is taken; ids has the journal); insufficient (available has what there
 -- was); empty (nothing was left to settle).
 CREATE FUNCTION ledger_post(
     j_account_id bigint[], j_kind text[], j_ref text[], j_currency text[], j_related text[], j_note text[],
-    j_event_at timestamptz[], j_lines integer[],
+    j_event_at timestamptz[],
     w_account_id bigint[], w_currency text[],
-    l_wallet integer[], l_op text[], l_via text[], l_kind text[], l_amount bigint[], l_source text[],
-    l_settles_at timestamptz[],
+    l_journal integer[], l_wallet integer[], l_op text[], l_via text[], l_kind text[], l_amount bigint[],
+    l_source text[], l_settles_at timestamptz[],
     OUT outcomes text[], OUT ids bigint[], OUT available bigint[]
 )
 LANGUAGE plpgsql SECURITY DEFINER
@@ -385,27 +379,29 @@ AS $$
 DECLARE
     moment  timestamptz;
     this_tx bigint := pg_current_xact_id()::text::bigint;
-    requests CONSTANT text[] := ARRAY['refund', 'reserve', 'payout', 'payout_fee', 'disbursement', 'collection_hold', 'funding_hold'];
+    -- Only journals with one of these kinds (those whose class is request) have to be judged.
+    requests CONSTANT text[] := ARRAY['refund', 'reserve', 'payout', 'payout_fee', 'disbursement', 'collection_hold',
+                                      'funding_hold'];
     -- The wallets as they stand, one element each.
     w_main    bigint[] := array_fill(0::bigint, ARRAY[cardinality(w_account_id)]);
     w_pending bigint[] := w_main;
     w_reserve bigint[] := w_main;
     w_seq     bigint[] := w_main;
-    -- What is to be written: legs of journals, wallet entries, parts opened in this call.
-    g_journal integer[] := '{}'; g_owner bigint[] := '{}'; g_account text[] := '{}'; g_amount bigint[] := '{}';
-    e_wallet integer[] := '{}'; e_journal integer[] := '{}'; e_kind text[] := '{}'; e_seq bigint[] := '{}';
-    e_main bigint[] := '{}'; e_pending bigint[] := '{}'; e_reserve bigint[] := '{}'; e_before bigint[] := '{}';
+    -- What each line does to its wallet's buckets, and where that leaves it; null for lines that are not posted.
+    l_main    bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(l_op)]);
+    l_pending bigint[] := l_main;
+    l_reserve bigint[] := l_main;
+    l_before  bigint[] := l_main;
+    l_seq     bigint[] := l_main;
+    -- The parts that this call opens, until they are written.
     o_account bigint[] := '{}'; o_currency text[] := '{}'; o_source text[] := '{}'; o_amount bigint[] := '{}';
     o_settles_at timestamptz[] := '{}';
     held    record;
     first   integer;
     last    integer := 0;
     w       integer;
-    n       integer := 0;  -- legs
-    m       integer := 0;  -- entries
-    o       integer := 0;  -- opened parts
+    o       integer := 0;  -- how many parts are open
     opened  integer;       -- the first of them that is of this journal
-    part    integer;
     amount  bigint;
     taken   bigint;
     d_main bigint; d_pending bigint; d_reserve bigint;
@@ -443,10 +439,14 @@ BEGIN
 
     FOR j IN 1 .. cardinality(j_kind) LOOP
         first := last + 1;
-        last := last + j_lines[j];
+        WHILE l_journal[last + 1] = j LOOP
+            last := last + 1;
+        END LOOP;
         CONTINUE WHEN ids[j] IS NOT NULL;
-        w := CASE WHEN l_kind[first:last] && requests
-             THEN ledger_overdrawn(first, last, l_wallet, l_op, l_via, l_kind, l_amount, w_main, w_pending) ELSE 0 END;
+        w := 0;
+        IF l_kind[first:last] && requests THEN
+            w := ledger_overdrawn(first, last, l_wallet, l_op, l_via, l_kind, l_amount, w_main, w_pending);
+        END IF;
         IF w > 0 THEN
             outcomes[j] := 'insufficient';
             available[j] := w_main[w] + w_pending[w];
@@ -458,25 +458,17 @@ BEGIN
         FOR i IN first .. last LOOP
             w := l_wallet[i];
             amount := l_amount[i];
-            IF l_op[i] = 'service' THEN
-                n := n + 1;
-                g_journal[n] := j; g_owner[n] := j_account_id[j]; g_account[n] := l_kind[i]; g_amount[n] := amount;
+            IF l_op[i] = 'service' AND l_kind[i] IN ('fees', 'adjustments', 'processor_clearing', 'bank_transit',
+                                                     'bank', 'unallocated') THEN
+                l_main[i] := amount;
                 CONTINUE;
             END IF;
-            IF w_currency[w] <> j_currency[j] OR amount < 0 THEN
+            IF l_op[i] = 'service' OR w_currency[w] IS DISTINCT FROM j_currency[j] OR amount < 0 THEN
                 RAISE EXCEPTION 'journal % of kind % has an impossible line', j_ref[j], j_kind[j]
                     USING ERRCODE = 'invalid_parameter_value';
             END IF;
-            -- A draw on a part that this journal has just opened needs no table; any other use of a part does.
-            part := NULL;
-            IF l_op[i] = 'draw' AND l_via[i] = 'own' THEN
-                FOR p IN opened .. o LOOP
-                    IF o_source[p] = l_source[i] AND o_account[p] = w_account_id[w] THEN
-                        part := p;
-                    END IF;
-                END LOOP;
-            END IF;
-            IF o > 0 AND part IS NULL AND l_via[i] NOT IN ('main', 'new') THEN
+            -- The parts that this call opens are written before anything else may look for them.
+            IF o > 0 AND l_via[i] NOT IN ('main', 'new', 'opened') THEN
                 PERFORM ledger_open_parts(o_account, o_currency, o_source, o_amount, o_settles_at);
                 o := 0;
                 opened := 1;
@@ -501,9 +493,14 @@ BEGIN
                 END IF;
                 d_main := amount - d_pending;
             ELSIF l_op[i] IN ('draw', 'hold') THEN
-                IF part IS NOT NULL THEN
-                    taken := least(o_amount[part], amount);
-                    o_amount[part] := o_amount[part] - taken;
+                IF l_via[i] = 'opened' THEN
+                    taken := 0;
+                    FOR p IN opened .. o LOOP
+                        IF o_source[p] = l_source[i] AND o_account[p] = w_account_id[w] THEN
+                            taken := least(o_amount[p], amount);
+                            o_amount[p] := o_amount[p] - taken;
+                        END IF;
+                    END LOOP;
                 ELSE
                     taken := ledger_draw(w_account_id[w], w_currency[w], l_via[i], l_source[i], j_related[j],
                                          l_op[i] = 'hold', amount, w_main[w]);
@@ -529,64 +526,58 @@ BEGIN
             ELSE
                 RAISE EXCEPTION 'no such line: %', l_op[i] USING ERRCODE = 'invalid_parameter_value';
             END IF;
-            IF d_main <> 0 THEN
-                n := n + 1;
-                g_journal[n] := j; g_owner[n] := w_account_id[w]; g_account[n] := 'main'; g_amount[n] := d_main;
-            END IF;
-            IF d_pending <> 0 THEN
-                n := n + 1;
-                g_journal[n] := j; g_owner[n] := w_account_id[w]; g_account[n] := 'pending'; g_amount[n] := d_pending;
-            END IF;
-            IF d_reserve <> 0 THEN
-                n := n + 1;
-                g_journal[n] := j; g_owner[n] := w_account_id[w]; g_account[n] := 'reserve'; g_amount[n] := d_reserve;
-            END IF;
-            m := m + 1;
-            e_wallet[m] := w; e_journal[m] := j; e_kind[m] := l_kind[i]; e_before[m] := w_main[w] + w_pending[w];
-            e_main[m] := d_main; e_pending[m] := d_pending; e_reserve[m] := d_reserve;
+            l_main[i] := d_main;
+            l_pending[i] := d_pending;
+            l_reserve[i] := d_reserve;
+            l_before[i] := w_main[w] + w_pending[w];
+            l_seq[i] := w_seq[w] + 1;
             w_main[w] := w_main[w] + d_main;
             w_pending[w] := w_pending[w] + d_pending;
             w_reserve[w] := w_reserve[w] + d_reserve;
             w_seq[w] := w_seq[w] + 1;
-            e_seq[m] := w_seq[w];
         END LOOP;
     END LOOP;
 
-    -- Write it all down, each table once.
-    IF n > 0 THEN
-        INSERT INTO journal (account_id, id, kind, ref, currency, owners, accounts, amounts, related, note,
-                             event_at, created_at, txid)
-        SELECT j_account_id[g.j], ids[g.j], j_kind[g.j], j_ref[g.j], j_currency[g.j],
-               array_agg(g.owner ORDER BY g.place), array_agg(g.account ORDER BY g.place),
-               array_agg(g.amount ORDER BY g.place),
-               j_related[g.j], j_note[g.j], coalesce(j_event_at[g.j], moment), moment, this_tx
-        FROM (
-            SELECT t.j, t.owner, t.account, sum(t.amount)::bigint AS amount, min(t.place) AS place
-            FROM unnest(g_journal, g_owner, g_account, g_amount) WITH ORDINALITY AS t (j, owner, account, amount, place)
-            GROUP BY t.j, t.owner, t.account
-            HAVING sum(t.amount) <> 0
-        ) AS g
-        GROUP BY g.j
-        ON CONFLICT (account_id, kind, ref) DO NOTHING;
-        GET DIAGNOSTICS written = ROW_COUNT;
-        IF written <> cardinality(array_positions(outcomes, 'posted')) THEN
-            RAISE EXCEPTION 'another transaction is posting the same journal' USING ERRCODE = 'serialization_failure';
-        END IF;
+    -- Write it all down, each table once. A journal has one leg per bucket or account, whatever its lines.
+    INSERT INTO journal (account_id, id, kind, ref, currency, owners, accounts, amounts, related, note,
+                         event_at, created_at, txid)
+    SELECT j_account_id[g.j], ids[g.j], j_kind[g.j], j_ref[g.j], j_currency[g.j],
+           array_agg(g.owner ORDER BY g.place, g.account), array_agg(g.account ORDER BY g.place, g.account),
+           array_agg(g.amount ORDER BY g.place, g.account),
+           j_related[g.j], j_note[g.j], coalesce(j_event_at[g.j], moment), moment, this_tx
+    FROM (
+        SELECT l.j, leg.owner, leg.account, sum(leg.amount)::bigint AS amount, min(l.place) AS place
+        FROM unnest(l_journal, l_wallet, l_op, l_kind, l_main, l_pending, l_reserve) WITH ORDINALITY
+             AS l (j, w, op, kind, main, pending, reserve, place),
+             LATERAL (VALUES
+                 (CASE l.op WHEN 'service' THEN j_account_id[l.j] ELSE w_account_id[l.w] END,
+                  CASE l.op WHEN 'service' THEN l.kind ELSE 'main' END, l.main),
+                 (w_account_id[l.w], 'pending', l.pending),
+                 (w_account_id[l.w], 'reserve', l.reserve)
+             ) AS leg (owner, account, amount)
+        WHERE leg.amount <> 0
+        GROUP BY l.j, leg.owner, leg.account
+        HAVING sum(leg.amount) <> 0
+    ) AS g
+    GROUP BY g.j
+    ON CONFLICT (account_id, kind, ref) DO NOTHING;
+    GET DIAGNOSTICS written = ROW_COUNT;
+    IF written <> cardinality(array_positions(outcomes, 'posted')) THEN
+        RAISE EXCEPTION 'another transaction is posting the same journal' USING ERRCODE = 'serialization_failure';
     END IF;
-    IF m > 0 THEN
-        INSERT INTO wallet_entry (account_id, id, currency, seq, journal_account_id, journal_id, kind, main, pending,
-                                  reserve, balance_before, balance_after, related, note, created_at)
-        SELECT w_account_id[e.w], nextval('wallet_entry_id'), w_currency[e.w], e.seq, j_account_id[e.j], ids[e.j],
-               e.kind, e.main, e.pending, e.reserve, e.before, e.before + e.main + e.pending, j_related[e.j],
-               j_note[e.j], moment
-        FROM unnest(e_wallet, e_journal, e_kind, e_seq, e_main, e_pending, e_reserve, e_before)
-             AS e (w, j, kind, seq, main, pending, reserve, before);
-        UPDATE wallet t
-        SET main = s.main, pending = s.pending, reserve = s.reserve, seq = s.seq, updated_at = moment
-        FROM unnest(w_account_id, w_currency, w_main, w_pending, w_reserve, w_seq)
-             AS s (account_id, currency, main, pending, reserve, seq)
-        WHERE t.account_id = s.account_id AND t.currency = s.currency AND t.seq <> s.seq;
-    END IF;
+    INSERT INTO wallet_entry (account_id, id, currency, seq, journal_account_id, journal_id, kind, fact, main, pending,
+                              reserve, balance_before, balance_after, related, note, created_at)
+    SELECT w_account_id[l.w], nextval('wallet_entry_id'), w_currency[l.w], l.seq, j_account_id[l.j], ids[l.j], l.kind,
+           ledger_class(l.kind) = 'fact', l.main, l.pending, l.reserve, l.before, l.before + l.main + l.pending,
+           j_related[l.j], j_note[l.j], moment
+    FROM unnest(l_journal, l_wallet, l_kind, l_main, l_pending, l_reserve, l_before, l_seq)
+         AS l (j, w, kind, main, pending, reserve, before, seq)
+    WHERE l.seq IS NOT NULL;
+    UPDATE wallet t
+    SET main = s.main, pending = s.pending, reserve = s.reserve, seq = s.seq, updated_at = moment
+    FROM unnest(w_account_id, w_currency, w_main, w_pending, w_reserve, w_seq)
+         AS s (account_id, currency, main, pending, reserve, seq)
+    WHERE t.account_id = s.account_id AND t.currency = s.currency AND t.seq <> s.seq;
     IF o > 0 THEN
         PERFORM ledger_open_parts(o_account, o_currency, o_source, o_amount, o_settles_at);
     END IF;

@@ -7,6 +7,7 @@ ALTER TABLE account
     ADD COLUMN compliance_holds text[] NOT NULL DEFAULT '{}' CHECK (compliance_holds <@ '{payments,payouts}'),
     ADD COLUMN activated_at timestamptz;
 CREATE INDEX account_by_platform_created ON account (platform_id, created_at, account_id) WHERE platform_id IS NOT NULL;
+CREATE INDEX account_by_platform_status ON account (platform_id, status, account_id) WHERE platform_id IS NOT NULL;
 
 -- What a platform declared of a merchant when it connected it; the legal acceptance is part of it.
 CREATE TABLE account_profile (

@@ -9,6 +9,7 @@ from bursar.db import listing
 from bursar.features.api_keys import queries, service
 from bursar.features.api_keys.errors import KeyNotRotatable
 from bursar.features.api_keys.schemas import ApiKey, NewApiKey, RotateBody
+from bursar.http.caller import Gate
 from bursar.http.context import Ctx
 from bursar.http.envelope import Page
 from bursar.http.routes import Local, Read, Route
@@ -48,6 +49,7 @@ ROUTES = (
         name="rotate_api_key",
         summary="Issue a successor of a key; both work during the grace period.",
         tag="API keys",
+        gate=Gate.WRITE,
         body=RotateBody,
         reply=NewApiKey,
         wrap="api_key",
@@ -61,6 +63,7 @@ ROUTES = (
         name="revoke_api_key",
         summary="Revoke a key; it stops working everywhere within a second.",
         tag="API keys",
+        gate=Gate.WRITE,
         reply=ApiKey,
         wrap="api_key",
         errors=(NotFound,),

@@ -42,6 +42,10 @@ SET status = $4, attempts = attempts + 1, last_error = $5, lease_until = NULL,
 WHERE account_id = $1 AND id = $2 AND lease_token = $3
 """
 
+_HELD = """
+SELECT EXISTS (SELECT FROM notice WHERE next_attempt_at <= instance_now() AND lease_until >= clock_timestamp())
+"""
+
 
 async def send_batch(desk: Desk, *, commanded: bool) -> int:
     rows = await desk.db.fetch(_CLAIM, BATCH, commanded, CLOCK_LOCK)
@@ -87,7 +91,10 @@ async def _next_due(db: Database) -> datetime | None:
 
 
 async def _run(desk: Desk, _: datetime) -> int:
-    return await send_batch(desk, commanded=True)
+    """While the clock is being moved: also waits for what another was sending when that began."""
+    while not (sent := await send_batch(desk, commanded=True)) and await desk.db.fetchval(_HELD):  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    return sent
 
 
 async def _run_always(desk: Desk, bell: asyncio.Event) -> None:

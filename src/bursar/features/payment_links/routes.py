@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from bursar.core.errors import CurrencyNotSupported, InvalidConnectApplicationFee, NotCancelable, NotFound
+from bursar.core.errors import (
+    CurrencyNotSupported,
+    InvalidConnectApplicationFee,
+    NotCancelable,
+    NotFound,
+    ProviderNotConfigured,
+)
 from bursar.db import listing
 from bursar.features.payment_links import queries, service
 from bursar.features.payment_links.schemas import LinkChanges, LinkQuery, NewPaymentLink, PaymentLink
@@ -49,7 +55,7 @@ ROUTES = (
         reply=PaymentLink,
         wrap="payment_link",
         status=201,
-        errors=(CurrencyNotSupported, InvalidConnectApplicationFee),
+        errors=(CurrencyNotSupported, InvalidConnectApplicationFee, ProviderNotConfigured),
         handler=Local(create_link),
     ),
     Route(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import Field
 
-from bursar.features.payments.service import ApplicationFee, Currency, Details, Payable, Url
+from bursar.features.payments.schemas import ApplicationFee, Currency, Details, Payable, Url
 from bursar.http.schemas import Body, Email, IsoMoment, Metadata, Name, PageQuery
 
 LinkStatus = Literal["pending", "paid", "cancelled", "expired"]

@@ -53,6 +53,7 @@ def as_reply(row: Row, public_id: str, settings: Settings) -> PaymentLink:
 
 
 async def create(ctx: Ctx, body: NewPaymentLink) -> Row:
+    payments.check_can_be_paid(ctx)
     payments.check_addresses(ctx, body)
     amount = payments.checked_amount(ctx, body.amount, body.currency)
     if body.expires_at is not None and body.expires_at <= ctx.now:

@@ -11,7 +11,10 @@ import msgspec
 
 from bursar.core.errors import ApiError, CurrencyNotSupported, DuplicateResource, ValidationFailed
 from bursar.db.pool import Connection
+from bursar.events.addresses import Refused, parse
+from bursar.events.transport import rules_of
 from bursar.features.payments import queries, reference, rules, views
+from bursar.features.payments.processor import processor_of
 from bursar.features.payments.schemas import NewHostedPayment
 from bursar.http.context import Ctx
 from bursar.http.envelope import Answer
@@ -35,6 +38,7 @@ class NewRow:
 
 
 def prepare(ctx: Ctx, body: NewHostedPayment) -> Prepared:
+    check_can_be_paid(ctx)
     check_addresses(ctx, body)
     amount = checked_amount(ctx, body.amount, body.currency)
     values = new_payment(
@@ -61,6 +65,12 @@ def prepare(ctx: Ctx, body: NewHostedPayment) -> Prepared:
     return Prepared(NewRow(values, public_id, ctx.settings), answer)
 
 
+def check_can_be_paid(ctx: Ctx) -> None:
+    """`provider_not_configured` where there is no processor; a dry run needs none."""
+    if not ctx.sandbox:
+        processor_of(ctx.settings)
+
+
 def checked_amount(ctx: Ctx, amount: Any, currency: str) -> int:
     if currency not in ctx.settings.currencies:
         raise CurrencyNotSupported(details={"currency": [f"must be one of {', '.join(ctx.settings.currencies)}"]})
@@ -68,12 +78,17 @@ def checked_amount(ctx: Ctx, amount: Any, currency: str) -> int:
 
 
 def check_addresses(ctx: Ctx, body: Any) -> None:
-    """The addresses a payment names: where the customer returns to, and who is notified."""
+    """The addresses a payment names: where the customer's browser returns to, and what the worker notifies."""
     problems = {}
-    for name in ("ipn_url", "success_url", "cancel_url"):
+    for name in ("success_url", "cancel_url"):
         url = getattr(body, name)
         if url is not None and (problem := rules.return_url_problem(url, plain_http=ctx.settings.is_test)):
             problems[name] = [problem]
+    if body.ipn_url is not None:
+        try:
+            parse(body.ipn_url, rules_of(ctx.settings))
+        except Refused as refusal:
+            problems["ipn_url"] = [str(refusal)]
     if problems:
         raise ValidationFailed(details=problems)
 

@@ -17,8 +17,8 @@ import structlog
 
 from bursar.core.calendar import settlement_date
 from bursar.core.money import Money
-from bursar.db.pool import Connection, Record
-from bursar.events import ipn
+from bursar.db.pool import Record
+from bursar.events.ipn import Failure, Ipn, SigningKey, enqueue_many
 from bursar.features.payments import queries, reference, rules, states, views
 from bursar.features.payments.acting import Acts
 from bursar.features.payments.followers import FOLLOWERS
@@ -151,8 +151,10 @@ async def _write(acts: Acts, changes: list[Change]) -> None:
     await queries.insert_attempts(acts.db, [attempt for change in changes for attempt in change.attempts])
     await queries.update_many(acts.db, [change.after for change in changes], acts.now)
     await post(acts.db, [*_payment_journals(changes, acts.now), *await _late_captures(acts, changes)])
+    notices: list[Ipn] = []
     for change in changes:
-        await _tell(acts, change)
+        await _tell(acts, change, notices)
+    await enqueue_many(acts.db, notices, acts.now)
 
 
 def _payment_journals(changes: list[Change], now: datetime) -> list[Journal]:
@@ -197,15 +199,15 @@ async def _late_captures(acts: Acts, changes: list[Change]) -> list[Journal]:
     return found
 
 
-async def _tell(acts: Acts, change: Change) -> None:
+async def _tell(acts: Acts, change: Change, notices: list[Ipn]) -> None:
     """Events and notifications of what happened, in the order it happened. A paid payment reports no more failures."""
     row, ctx = change.row, acts[change.row["account_id"]]
     if row["status"] == "pending":
         for attempt in change.attempts:
             if attempt["status"] == "failed":
-                await _tell_failed(acts.db, ctx, row, attempt)
+                _tell_failed(ctx, row, attempt, notices)
     if change.captured:
-        await _tell_paid(acts.db, ctx, change)
+        _tell_paid(ctx, change, notices)
         if (follow := FOLLOWERS.paid.get(row["kind"])) is not None:
             await follow(ctx, change.after)
     if change.after["status"] in states.PAID and change.state.concern is not None:
@@ -215,30 +217,30 @@ async def _tell(acts: Acts, change: Change) -> None:
             log.warning("payment.concern", concern=change.state.concern, payment_id=row["id"])
 
 
-async def _tell_failed(db: Connection, ctx: Ctx, row: Record, attempt: Mapping[str, Any]) -> None:
+def _tell_failed(ctx: Ctx, row: Record, attempt: Mapping[str, Any], notices: list[Ipn]) -> None:
     """The order is not finally failed; what is told of it carries the failed attempt."""
     shown = msgspec.structs.replace(
         views.transaction(row, ctx.account.public_id), status="failed", attempt=views.attempt(attempt)
     )
     ctx.emit("transaction.failed", {"transaction": shown})
-    failure = ipn.Failure(attempt["error_code"], attempt["message"] or "", attempt["decline_code"])
-    await _notify(db, ctx, row, attempt["holder"], failure)
+    failure = Failure(attempt["error_code"], attempt["message"] or "", attempt["decline_code"])
+    notices += _notices(ctx, row, attempt["holder"], failure)
 
 
-async def _tell_paid(db: Connection, ctx: Ctx, change: Change) -> None:
+def _tell_paid(ctx: Ctx, change: Change, notices: list[Ipn]) -> None:
     ctx.emit("transaction.succeeded", {"transaction": views.transaction(change.after, ctx.account.public_id)})
     holders = [attempt.holder for attempt in change.state.attempts if attempt.status == "succeeded"]
-    await _notify(db, ctx, change.row, holders[-1] if holders else None, None)
+    notices += _notices(ctx, change.row, holders[-1] if holders else None, None)
 
 
-async def _notify(db: Connection, ctx: Ctx, row: Record, holder: str | None, failure: ipn.Failure | None) -> None:
-    """The payment's own notification, under the id of the event just emitted."""
+def _notices(ctx: Ctx, row: Record, holder: str | None, failure: Failure | None) -> list[Ipn]:
+    """The payment's own notification, if it wants any, under the id of the event just emitted."""
     if row["ipn_url"] is None:
-        return
-    note = ipn.Ipn(
+        return []
+    notice = Ipn(
         account_id=row["account_id"],
         url=row["ipn_url"],
-        key=ipn.SigningKey(row["key_account_id"], row["key_id"]),
+        key=SigningKey(row["key_account_id"], row["key_id"]),
         status="failed" if failure else "success",
         identifier=row["identifier"],
         amount=Money(row["amount_minor"], row["currency"]),
@@ -248,4 +250,4 @@ async def _notify(db: Connection, ctx: Ctx, row: Record, holder: str | None, fai
         error=failure,
         event_id=ctx.events[-1].event_id,
     )
-    await ipn.enqueue(db, note, ctx.now)
+    return [notice]

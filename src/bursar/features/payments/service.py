@@ -7,21 +7,16 @@ from bursar.db.pool import Record
 from bursar.features.payments import queries, reference
 from bursar.features.payments.acting import acting_on
 from bursar.features.payments.checkout import ask, is_open, learn, start
-from bursar.features.payments.creation import check_addresses, checked_amount, new_payment, platform_fee
+from bursar.features.payments.creation import (
+    check_addresses,
+    check_can_be_paid,
+    checked_amount,
+    new_payment,
+    platform_fee,
+)
 from bursar.features.payments.followers import FOLLOWERS, LINKS
 from bursar.features.payments.processor import processor_of, processors_of, simulator_of
 from bursar.features.payments.queries import TRANSACTIONS, attempts_of, find, insert_many, lock, next_id
-from bursar.features.payments.schemas import (
-    ApplicationFee,
-    Currency,
-    Details,
-    Payable,
-    ProofStatus,
-    SentAmount,
-    Transaction,
-    TransactionStatus,
-    Url,
-)
 from bursar.features.payments.views import Row, hosted_status, transaction
 from bursar.http.caller import load_account
 from bursar.http.context import LARGEST_ID, Account, Ctx
@@ -30,20 +25,12 @@ __all__ = [
     "FOLLOWERS",
     "LINKS",
     "TRANSACTIONS",
-    "ApplicationFee",
-    "Currency",
-    "Details",
-    "Payable",
-    "ProofStatus",
     "Row",
-    "SentAmount",
-    "Transaction",
-    "TransactionStatus",
-    "Url",
     "acting_on",
     "ask",
     "attempts_of",
     "check_addresses",
+    "check_can_be_paid",
     "checked_amount",
     "checkout_named",
     "find",

@@ -94,7 +94,7 @@ def _when(looked: Looked, now: datetime) -> datetime:
     row = looked.row
     if trigger_of(row, now) is None and looked.answer is not None:
         return checkout.next_look(row, now, row["looks"])
-    since = row["expires_at"] if row["expires_at"] <= now else row["updated_at"]
+    since: datetime = row["expires_at"] if row["expires_at"] <= now else row["updated_at"]
     return now + min(max(now - since, SHORTEST_WAIT), LONGEST_WAIT)
 
 

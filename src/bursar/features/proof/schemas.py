@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from pydantic import ConfigDict, Field, StringConstraints
 
-from bursar.features.payments.service import ProofStatus, SentAmount, Transaction
+from bursar.features.payments.schemas import ProofStatus, SentAmount, Transaction
 from bursar.http.body import Upload
 from bursar.http.schemas import Email, Form, StrictBody
 

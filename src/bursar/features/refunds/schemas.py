@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from pydantic import Field, StringConstraints
 
-from bursar.features.payments.service import SentAmount, Transaction
+from bursar.features.payments.schemas import SentAmount, Transaction
 from bursar.http.schemas import Body
 
 

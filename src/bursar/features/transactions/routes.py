@@ -5,7 +5,7 @@ from __future__ import annotations
 from bursar.core.errors import NotFound
 from bursar.db import listing
 from bursar.features.payments import service as payments
-from bursar.features.payments.service import Transaction
+from bursar.features.payments.schemas import Transaction
 from bursar.features.transactions.schemas import TransactionQuery
 from bursar.http.context import Ctx
 from bursar.http.envelope import Page

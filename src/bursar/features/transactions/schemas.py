@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from bursar.features.payments.service import TransactionStatus
+from bursar.features.payments.schemas import TransactionStatus
 from bursar.http.schemas import PageQuery
 
 
