@@ -46,6 +46,7 @@ def _verified(anchor: str | None, data_dir: Path | None, *, quiet: bool) -> Repo
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from bursar.cli.ledger import database_url
+    from bursar.features.payments.service import CHECKS
     from bursar.ledger import audit
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -57,7 +58,7 @@ def _verified(anchor: str | None, data_dir: Path | None, *, quiet: bool) -> Repo
 
     async def work() -> Report:
         async with audit.session(database_url(data_dir)) as session:
-            return await audit.verify(session, anchor=anchor, progress=step)
+            return await audit.verify(session, anchor=anchor, progress=step, more=CHECKS)
 
     with bar:
         return asyncio.run(work())

@@ -67,6 +67,12 @@ def _iso_moment(value: Any) -> Any:
     return value
 
 
+def _day_or_moment(value: Any) -> Any:
+    if isinstance(value, str):
+        return _iso_date(value) if len(value) == 10 else _iso_moment(value)
+    return value
+
+
 def _metadata(value: dict[str, Any]) -> dict[str, Any]:
     if len(value) > METADATA_KEYS:
         raise ValueError(f"must have at most {METADATA_KEYS} keys")
@@ -90,6 +96,7 @@ def _email(value: str) -> str:
 
 IsoDate = Annotated[date, BeforeValidator(_iso_date)]
 IsoMoment = Annotated[datetime, BeforeValidator(_iso_moment)]
+DayOrMoment = Annotated[datetime | date | None, BeforeValidator(_day_or_moment)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 Email = Annotated[str, StringConstraints(min_length=3, max_length=190), AfterValidator(_email)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]

@@ -32,8 +32,10 @@ FIRST_LOOK = timedelta(seconds=5)
 
 
 async def _persist(exchange: Exchange, work: Callable[[bool], Awaitable[T]]) -> T:
-    """Tries until it is written, telling `work` whether it is tried again. Without a key nobody could know whether a
-    lost try was committed, so it is not repeated."""
+    """Tries until it is written, telling `work` whether it is tried again.
+
+    Without a key nobody could know whether a lost try was committed, so that is not repeated.
+    """
     tries = itertools.count()
     return await persist(lambda: work(next(tries) > 0), after_loss=exchange.claim is not None)
 

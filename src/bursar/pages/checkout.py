@@ -61,12 +61,11 @@ STATES: dict[str, tuple[str, str, str, int]] = {
 
 def headers_of(settings: Settings) -> dict[str, str]:
     """The shared headers, with a policy for this page: its own style, and the processor as where its form may end."""
-    parts = urlsplit(settings.simulator_public_url)
     return {
         **HEADERS,
         "Content-Security-Policy": (
             f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src 'self'; "
-            f"form-action 'self' {parts.scheme}://{parts.netloc}; base-uri 'none'; frame-ancestors 'none'"
+            f"form-action 'self' {service.page_origin(settings)}; base-uri 'none'; frame-ancestors 'none'"
         ),
     }
 

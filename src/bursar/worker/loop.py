@@ -103,8 +103,10 @@ class Worker:
 
     async def tick(self) -> None:
         """Orders first, then whatever is due now."""
-        while (command := await self._desk.db.fetchrow(_CLAIM_COMMAND)) is not None:
-            await self._carry_out(command)
+        command = await self._desk.db.fetchrow(_CLAIM_COMMAND)
+        if command is not None:
+            await self._carry_out(command)  # which did everything that was due; the next order rings again
+            return
         async with self._clock_held(alone=False):
             for sweep in self._sweeps:
                 if sweep.beside is None:

@@ -11,7 +11,7 @@ from bursar.core.crypto import CannotOpen, Opener
 from bursar.features.bank_accounts import service as bank_accounts
 from tests.features.bank_accounts.factory import DE, GB, link
 from tests.features.connected_accounts.factory import events_of
-from tests.support.service import Service
+from tests.support.service import Service, running_service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -189,6 +189,15 @@ class TestSimulatedBank:
         ]  # fmt: skip
         reply = await service.send(merchant.test_secret_key, "POST", "/sandbox/v2/bank-accounts", DE)
         assert reply.status_code == 201
+
+    async def test_a_live_instance_has_none(self, service: Service) -> None:
+        merchant, other = await service.open_account(), await service.open_account()
+        live = {name: getattr(service.settings, name) for name in ("key_pepper", "seal_public_key", "seal_private_key")}
+        async with running_service(service.urls, worker=False, env="live", **live) as running:
+            account = await link(running, merchant)
+            assert (account["status"], account["name_check"]) == ("active", "not_checked")
+            reply = await running.send(other, "POST", "/bank-accounts", {**GB, "account_number": "00000001"})
+            assert list(reply.json()["error"]["details"]) == ["account_number"], "checked like any other"
 
     async def test_the_banned_cannot_link(self, service: Service) -> None:
         merchant = await service.open_account(status="banned")

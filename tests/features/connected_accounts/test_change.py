@@ -19,6 +19,7 @@ class TestRead:
             reply = await service.get(platform, f"/connected-accounts/{name}")
             assert reply.status_code == 200
             assert reply.json()["data"]["account"] == account
+            assert ("Deprecation" in reply.headers) == (name == number), "the bare number is a legacy name"
         mine = await service.get(platform, "/account", Service_Account=account["id"])
         assert mine.json()["data"]["account"]["requirements"] == account["requirements"]
         assert mine.json()["data"]["account"]["capabilities"] == account["capabilities"]
@@ -41,10 +42,13 @@ class TestRead:
         assert await ids("?status=review") == ["Beta Books"]
         assert await ids("?kyc_status=pending&q=gar") == ["Gamma Garage"]
         assert await ids("?search=alpha%20b") == ["Alpha Bakery"]
+        day = made[0]["created_at"][:10]
+        assert await ids(f"?from={day}&to={made[1]['created_at']}") == ["Beta Books", "Alpha Bakery"]
+        assert await ids("?to=2020-01-01") == []
         reply = await service.get(platform, "/connected-accounts?per_page=2&page=2")
         assert reply.json()["meta"]["pagination"] == {"current_page": 2, "per_page": 2, "total": 3, "last_page": 2}
         assert [account["id"] for account in reply.json()["data"]] == [made[0]["id"]]
-        for bad in ("?per_page=101", "?sort=email", "?status=happy", "?page=0"):
+        for bad in ("?from=yesterday", "?to=2026-02-30", "?per_page=101", "?sort=email", "?status=happy", "?page=0"):
             assert (await service.get(platform, f"/connected-accounts{bad}")).status_code == 422
 
     async def test_the_sandbox_shows_the_fixture(self, service: Service) -> None:

@@ -116,6 +116,17 @@ class TestDecide:
         page = await service.client.get(path_of(link))
         assert page.status_code == 410
 
+    async def test_another_open_link_does_not_undo_a_verification(self, service: Service) -> None:
+        merchant = await service.open_account(kyc_status="pending")
+        one, two, three = [await new_link(service, merchant) for _ in range(3)]
+        for link, outcome, expected in (
+            (one, "rejected", "rejected"),
+            (two, "verified", "verified"),
+            (three, "rejected", "verified"),
+        ):
+            await service.ops("POST", f"/verification-links/{link['id']}/decide", {"outcome": outcome})
+            assert await kyc_of(service, merchant) == expected
+
     async def test_staff_lists(self, service: Service) -> None:
         merchant = await service.open_account(kyc_status="pending")
         link = await new_link(service, merchant)

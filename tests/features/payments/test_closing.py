@@ -169,6 +169,7 @@ class TestExpiry:
         await till.advance(minutes=31)
         assert await till.status(merchant, payment) == "cancelled"
         assert (await till.simulator.confirm(reference)).status == "cancelled"
+        assert (await till.simulator.pay(reference, OK, key="late")).captured_minor == 0
 
     async def test_one_that_was_paid_at_the_last_moment(self, still: Till) -> None:
         merchant = await still.service.open_account()

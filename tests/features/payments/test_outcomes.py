@@ -318,6 +318,11 @@ class TestPlayingTheCustomer:
                 f"SELECT EXISTS (SELECT FROM {table} AS t WHERE t::text LIKE '%{OK}%')"
             )
 
+    async def test_only_faults_there_are(self, till: Till) -> None:
+        for body in ({"operation": "weather", "kind": "error"}, {"operation": "refund", "kind": "rain"}, {"count": 0}):
+            reply = await till.service.ops("POST", "/simulator/faults", body)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (422, "validation_error")
+
     async def test_a_paid_checkout(self, till: Till, merchant: Party) -> None:
         payment = await till.create(merchant)
         await till.pay(payment)

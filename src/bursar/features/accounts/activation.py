@@ -8,13 +8,14 @@ from bursar.features.accounts.replies import full_reply
 from bursar.http.caller import load_account
 from bursar.http.context import Ctx
 
-# (identity status, what happened) → identity status. What is not listed changes nothing.
+# (identity status, what happened) → identity status. What is not listed changes nothing: once an identity is
+# verified, another link that was still open cannot undo it.
 KYC = {
     ("pending", "verified"): "verified",
     ("pending", "rejected"): "rejected",
     ("rejected", "verified"): "verified",
     ("rejected", "link_created"): "pending",
-    ("verified", "rejected"): "rejected",
+    ("rejected", "reverification"): "pending",
     ("verified", "reverification"): "pending",
 }
 

@@ -16,7 +16,13 @@ CONNECTED = Listing(
     scope="platform_id = $1",
     id="account_id",
     sorts={"id": "account_id", "created_at": "created_at"},
-    filters={"status": "status = {}", "kyc_status": "kyc_status = {}", "connect_status": "connect_status = {}"},
+    filters={
+        "status": "status = {}",
+        "kyc_status": "kyc_status = {}",
+        "connect_status": "connect_status = {}",
+        "since": "created_at >= {}",
+        "until": "created_at < {}",
+    },
     search=("business_company_name", "email", "public_id"),
 )
 

@@ -24,7 +24,8 @@ from bursar.features.accounts.connected_schemas import (
 from bursar.features.accounts.replies import full_replies, full_reply
 from bursar.features.accounts.schemas import AccountReply
 from bursar.http.context import Account, Ctx
-from bursar.http.envelope import Page
+from bursar.http.envelope import Answer, Page
+from bursar.http.pipeline import V2_SINCE
 from bursar.http.routes import Local, Read, Route
 
 
@@ -52,7 +53,13 @@ async def _named(ctx: Ctx, *, lock: bool) -> Record:
 
 
 async def list_connected_accounts(ctx: Ctx, query: ConnectedAccountQuery) -> Page:
-    filters = {"status": query.status, "kyc_status": query.kyc_status, "connect_status": query.connect_status}
+    filters = {
+        "status": query.status,
+        "kyc_status": query.kyc_status,
+        "connect_status": query.connect_status,
+        "since": listing.since(query.since),
+        "until": listing.until(query.until),
+    }
     rows, total = await listing.page(
         ctx.db, connected_queries.CONNECTED, (platform_of(ctx).account_id,), number=query.page, size=query.size,
         sort=query.sort, filters=filters, q=query.q or query.search,
@@ -64,12 +71,18 @@ async def create_connected_account(ctx: Ctx, new: NewConnectedAccount) -> Accoun
     return await connected_create.create(ctx, platform_of(ctx), new)
 
 
-async def show_connected_account(ctx: Ctx, _: None) -> AccountReply:
-    return await full_reply(ctx.db, await _named(ctx, lock=False), for_platform=True)
+async def show_connected_account(ctx: Ctx, _: None) -> Answer:
+    return _answer(ctx, await full_reply(ctx.db, await _named(ctx, lock=False), for_platform=True))
 
 
-async def change_connected_account(ctx: Ctx, changes: ConnectedAccountChanges) -> AccountReply:
-    return await connected_change.change(ctx, await _named(ctx, lock=True), changes)
+async def change_connected_account(ctx: Ctx, changes: ConnectedAccountChanges) -> Answer:
+    return _answer(ctx, await connected_change.change(ctx, await _named(ctx, lock=True), changes))
+
+
+def _answer(ctx: Ctx, reply: AccountReply) -> Answer:
+    """The bare number is a legacy name of an account; who uses it is told so."""
+    legacy = ctx.path["account_id"].isdigit()
+    return Answer(reply, headers={"Deprecation": f"@{V2_SINCE}"} if legacy else {})
 
 
 ROUTES = (

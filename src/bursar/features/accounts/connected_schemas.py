@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from bursar.core.clock import real_now
 from bursar.features.accounts import countries
 from bursar.features.accounts.schemas import AccountStatus, ConnectStatus, KycStatus
-from bursar.http.schemas import Body, IsoDate, IsoMoment, Metadata, PageQuery
+from bursar.http.schemas import Body, DayOrMoment, IsoDate, IsoMoment, Metadata, PageQuery
 
 ADULT_YEARS = 18
 OLDEST_YEARS = 120
@@ -260,4 +260,6 @@ class ConnectedAccountQuery(PageQuery):
     kyc_status: KycStatus | None = None
     connect_status: ConnectStatus | None = None
     q: str | None = Field(None, max_length=190, description="Part of the name, e-mail address or id; also as search.")
-    search: str | None = Field(None, max_length=190)
+    search: str | None = Field(None, max_length=190, description="Alias of q.")
+    since: DayOrMoment = Field(None, alias="from", description="First day (in London) or moment of creation.")
+    until: DayOrMoment = Field(None, alias="to", description="Last day (in London) or moment of creation.")

@@ -14,7 +14,7 @@ from bursar.features.compliance.errors import ComplianceRequestNotFound, Documen
 from bursar.features.compliance.schemas import ComplianceRequest, NewComplianceRequest, Response
 from bursar.features.compliance.states import move
 from bursar.features.uploads import service as uploads
-from bursar.features.uploads.inspection import inspect
+from bursar.features.uploads.inspection import inspect_all
 from bursar.features.uploads.schemas import Document
 from bursar.http.caller import load_account
 from bursar.http.context import Account, Ctx
@@ -57,8 +57,7 @@ async def respond(ctx: Ctx, request_id: int, sent: Response) -> ComplianceReques
         raise ComplianceRequestNotFound
     move(row["status"], "respond")
     _check_answers(row, sent)
-    files = [await inspect(upload) for upload in sent.files]
-    for file in files:
+    for file in await inspect_all(sent.files):
         await uploads.keep(ctx, ctx.account.account_id, file, purpose="compliance", subject=subject(request_id))
     await queries.insert_response(ctx.db, ctx.account.account_id, request_id, sent.answers, ctx.now)
     after = await queries.set_submitted(ctx.db, row, ctx.now)

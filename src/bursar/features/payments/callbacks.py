@@ -22,6 +22,8 @@ from bursar.processors.protocol import Callback, PaymentState, Rejected, Unknown
 
 log = structlog.get_logger()
 
+DONE, LATER = "done", "later"
+
 Apply = Callable[[Desk, Callback, Received], Awaitable[None]]
 
 # Callbacks about other things than payments (payout, …), by the first word of their kind: `processors.inbox.sweep`
@@ -39,15 +41,17 @@ class Heard:
 
 
 async def run(desk: Desk, now: datetime) -> int:
+    """How many were dealt with. While a processor does not answer, that is none, and other sweeps get their turn."""
     taken = await inbox.claim(desk.db, now)
-    heard = [one for one in await asyncio.gather(*(_hear(desk, one, now) for one in taken)) if one is not None]
+    answers = await asyncio.gather(*(_hear(desk, one, now) for one in taken))
+    heard = [one for one in answers if isinstance(one, Heard)]
     if heard:
         await _settle(desk, heard, now)
         desk.wake()
-    return len(taken)
+    return len(taken) - answers.count(LATER)
 
 
-async def _hear(desk: Desk, received: Received, now: datetime) -> Heard | None:
+async def _hear(desk: Desk, received: Received, now: datetime) -> Heard | str:
     """Asks about a payment; anything else is done with here. Whatever goes wrong is tried again later."""
     try:
         processor = processors_of(desk.settings)[received.provider]
@@ -58,17 +62,19 @@ async def _hear(desk: Desk, received: Received, now: datetime) -> Heard | None:
         if about == "refund":  # a refund is finished by who ordered it
             async with desk.db.transaction() as db:
                 await inbox.done(db, received)
-            return None
-        await OTHERS[about](desk, callback, received)
+        else:
+            await OTHERS[about](desk, callback, received)
     except Rejected as error:
         async with desk.db.transaction() as db:
             await inbox.quarantine(db, received, error.code)
     except Unknown:
         await inbox.later(desk.db, received, now)
+        return LATER
     except Exception:
         log.exception("callback.not_applied", provider=received.provider, event_id=received.event_id)
         await inbox.later(desk.db, received, now)
-    return None
+        return LATER
+    return DONE
 
 
 async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from bursar.core.errors import ApiError, CurrencyNotSupported, DuplicateResource, ValidationFailed
 from bursar.db.pool import Connection
-from bursar.events.addresses import Refused, parse
+from bursar.events.addresses import Refused, Rules, parse
 from bursar.events.transport import rules_of
 from bursar.features.payments import queries, reference, rules, views
 from bursar.features.payments.processor import processor_of
@@ -84,13 +85,20 @@ def check_addresses(ctx: Ctx, body: Any) -> None:
         url = getattr(body, name)
         if url is not None and (problem := rules.return_url_problem(url, plain_http=ctx.settings.is_test)):
             problems[name] = [problem]
-    if body.ipn_url is not None:
-        try:
-            parse(body.ipn_url, rules_of(ctx.settings))
-        except Refused as refusal:
-            problems["ipn_url"] = [str(refusal)]
+    if body.ipn_url is not None and (problem := _notified_problem(body.ipn_url, rules_of(ctx.settings))):
+        problems["ipn_url"] = [problem]
     if problems:
         raise ValidationFailed(details=problems)
+
+
+@lru_cache(maxsize=4096)
+def _notified_problem(url: str, allowed: Rules) -> str | None:
+    """Why nothing may be sent there, as far as its spelling tells; where it leads is checked whenever it is used."""
+    try:
+        parse(url, allowed)
+    except Refused as refusal:
+        return str(refusal)
+    return None
 
 
 def platform_fee(ctx: Ctx, sent: Any, amount: int, currency: str) -> int | None:

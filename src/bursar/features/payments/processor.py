@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 from bursar.core.errors import ProviderNotConfigured
 from bursar.features.payments import views
@@ -26,6 +27,14 @@ def processor_of(settings: Settings) -> CardProcessor:
 
 def simulator_of(settings: Settings) -> SimulatorClient:
     return _simulator(settings.simulator_public_url, settings.simulator_secret, settings.processor_timeout_s)
+
+
+def page_origin(settings: Settings) -> str:
+    """Where customers are sent to enter a card; empty when there is no processor."""
+    if not settings.is_test:
+        return ""
+    parts = urlsplit(settings.simulator_public_url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 @lru_cache(maxsize=8)

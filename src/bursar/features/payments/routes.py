@@ -31,8 +31,8 @@ from bursar.http.routes import Batched, Processor, Read, Route
 
 async def show_hosted_payment(ctx: Ctx, _: None) -> HostedPayment:
     row = await service.named(ctx, ctx.path["id"])
-    attempts = await queries.attempts_of(ctx.db, row["account_id"], [row["id"]])
-    return views.hosted_payment(row, ctx.account.public_id, ctx.settings, attempts[row["id"]])
+    attempts = await queries.attempts_of(ctx.db, row["account_id"], [row["id"]]) if row["attempts"] else {}
+    return views.hosted_payment(row, ctx.account.public_id, ctx.settings, attempts.get(row["id"], ()))
 
 
 async def list_hosted_payments(ctx: Ctx, query: HostedPaymentQuery) -> Page:
@@ -41,7 +41,8 @@ async def list_hosted_payments(ctx: Ctx, query: HostedPaymentQuery) -> Page:
         ctx.db, queries.HOSTED, (account_id,), number=query.page, size=query.size, sort=query.sort,
         filters={"identifier": query.identifier},
     )  # fmt: skip
-    attempts = await queries.attempts_of(ctx.db, account_id, [row["id"] for row in rows if row["attempts"]])
+    tried = [row["id"] for row in rows if row["attempts"]]
+    attempts = await queries.attempts_of(ctx.db, account_id, tried) if tried else {}
     shown = [
         views.hosted_payment(row, ctx.account.public_id, ctx.settings, attempts.get(row["id"], ())) for row in rows
     ]

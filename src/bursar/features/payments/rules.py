@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -68,6 +69,7 @@ def _invalid(reason: str) -> InvalidConnectApplicationFee:
     return InvalidConnectApplicationFee(details={"connect_application_fee": [reason]})
 
 
+@lru_cache(maxsize=4096)  # a shop names the same few addresses over and over
 def return_url_problem(url: str, *, plain_http: bool) -> str | None:
     """Why a customer's browser may not be sent there, or None."""
     try:

@@ -6,6 +6,7 @@ from bursar.core.errors import NotFound
 from bursar.db.pool import Record
 from bursar.features.payments import queries, reference
 from bursar.features.payments.acting import acting_on
+from bursar.features.payments.audit import CHECKS
 from bursar.features.payments.checkout import ask, is_open, learn, start
 from bursar.features.payments.creation import (
     check_addresses,
@@ -15,13 +16,14 @@ from bursar.features.payments.creation import (
     platform_fee,
 )
 from bursar.features.payments.followers import FOLLOWERS, LINKS
-from bursar.features.payments.processor import processor_of, processors_of, simulator_of
+from bursar.features.payments.processor import page_origin, processor_of, processors_of, simulator_of
 from bursar.features.payments.queries import TRANSACTIONS, attempts_of, find, insert_many, lock, next_id
 from bursar.features.payments.views import Row, hosted_status, transaction
 from bursar.http.caller import load_account
 from bursar.http.context import LARGEST_ID, Account, Ctx
 
 __all__ = [
+    "CHECKS",
     "FOLLOWERS",
     "LINKS",
     "TRANSACTIONS",
@@ -45,6 +47,7 @@ __all__ = [
     "next_id",
     "number_in",
     "of_anybody",
+    "page_origin",
     "platform_fee",
     "processor_of",
     "processors_of",

@@ -45,7 +45,9 @@ def trigger_of(row: Record, now: datetime) -> Trigger | None:
 
 
 async def close_and_look(desk: Desk, now: datetime) -> int:
+    """How many were dealt with. While the processor does not answer, that is none, and other sweeps get their turn."""
     rows = await queries.claim_due(desk.db, now, BATCH)
+    done = 0
     if rows:
         looked = await asyncio.gather(*(_look(desk, row, now) for row in rows))
         await _close(desk, [one for one in looked if isinstance(one.answer, str)])
@@ -55,8 +57,9 @@ async def close_and_look(desk: Desk, now: datetime) -> int:
         for one in looked:
             if not isinstance(one.answer, str):
                 await queries.look_again(desk.db, one.row["account_id"], one.row["id"], _when(one, now))
+        done = sum(one.answer is not None for one in looked)
         desk.wake()
-    return len(rows)
+    return done
 
 
 async def _look(desk: Desk, row: Record, now: datetime) -> Looked:

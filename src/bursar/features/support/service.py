@@ -11,8 +11,7 @@ from bursar.features.support.errors import TicketNotFound
 from bursar.features.support.schemas import Author, Message, NewMessage, NewTicket, Related, StaffMessage, Ticket
 from bursar.features.support.states import Status, move
 from bursar.features.uploads import service as uploads
-from bursar.features.uploads.inspection import Inspected, inspect
-from bursar.http.body import Upload
+from bursar.features.uploads.inspection import Inspected, inspect_all
 from bursar.http.caller import load_account
 from bursar.http.context import Account, Ctx
 
@@ -23,7 +22,7 @@ def author_of(ctx: Ctx) -> Author:
 
 
 async def open_ticket(ctx: Ctx, new: NewTicket) -> Ticket:
-    files = await _inspected(new.attachments)
+    files = await inspect_all(new.attachments, field="attachments")
     row = await queries.insert(
         ctx.db,
         ctx.account.account_id,
@@ -47,7 +46,7 @@ async def add_message(ctx: Ctx, ticket_id: int, new: NewMessage) -> Ticket:
     if row is None:
         raise TicketNotFound
     status = move(row["status"], "account_writes")
-    files = await _inspected(new.attachments)
+    files = await inspect_all(new.attachments, field="attachments")
     await _write(ctx, ctx.account.account_id, ticket_id, author_of(ctx), new.body, files)
     after = await queries.set_status(ctx.db, row, status, ctx.now)
     return await _tell(ctx, ctx.account, row, after)
@@ -70,10 +69,6 @@ async def answer(ctx: Ctx, account: Account, ticket_id: int, message: StaffMessa
     await _write(ctx, account.account_id, ticket_id, "staff", message.body, [])
     after = await queries.set_status(ctx.db, row, message.status or status, ctx.now)
     return row, await _tell(ctx, account, row, after)
-
-
-async def _inspected(attachments: Sequence[Upload]) -> list[Inspected]:
-    return [await inspect(upload, field="attachments") for upload in attachments]
 
 
 async def _write(

@@ -11,6 +11,7 @@ from bursar.core.calendar import settlement_date
 from bursar.core.errors import AccountNotFound, CurrencyNotSupported, ServiceUnavailable, ValidationFailed
 from bursar.core.money import InvalidAmount, parse_major
 from bursar.features.accounts import service as accounts
+from bursar.features.payments.service import CHECKS
 from bursar.features.wallets import queries, service
 from bursar.features.wallets.schemas import AuditRequest, NewAdjustment, Wallet
 from bursar.http.context import Audit, Ctx
@@ -58,7 +59,7 @@ async def _verify(outside: Outside, intent: Mapping[str, Any]) -> Any:
     while await seals.seal(outside.db):
         pass
     async with audit.session(outside.settings.database_url.get_secret_value()) as session:
-        return msgspec.to_builtins(await audit.verify(session, anchor=intent["anchor"]))
+        return msgspec.to_builtins(await audit.verify(session, anchor=intent["anchor"], more=CHECKS))
 
 
 async def _report(ctx: Ctx, intent: Mapping[str, Any], outcome: Any) -> Report:
