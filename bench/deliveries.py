@@ -237,6 +237,8 @@ class _Receiver(asyncio.Protocol):
         asyncio.get_running_loop().call_later(ANSWER_AFTER_S, self._write, b"ok")
 
     def _write(self, body: bytes) -> None:
+        if self._transport.is_closing():
+            return
         self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))  # type: ignore[attr-defined]
 
 

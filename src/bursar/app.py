@@ -48,15 +48,18 @@ from bursar.features.support import operator as support_operator
 from bursar.features.support import routes as support
 from bursar.features.transactions import routes as transactions
 from bursar.features.uploads import operator as uploads_operator
+from bursar.features.wallets import operator as wallets_operator
+from bursar.features.wallets import routes as wallets
 from bursar.features.webhooks import operator as webhooks_operator
 from bursar.features.webhooks import routes as webhooks
 from bursar.features.webhooks import sweeps as webhooks_sweeps
 from bursar.http import asgi, guard, health, sweeps
 from bursar.http.instance import Instance
 from bursar.http.pipeline import Pipeline
+from bursar.http.protocol import BoundedHttp
 from bursar.http.recovery import recovery_sweep
 from bursar.http.routes import Route
-from bursar.ledger import settlement
+from bursar.ledger import seals, settlement
 from bursar.pages import checkout, links, site, verification
 from bursar.processors import inbox
 from bursar.processors.simulator_sweep import SIMULATOR
@@ -78,6 +81,7 @@ ROUTES: tuple[Route, ...] = (
     *refunds.ROUTES,
     *proof.ROUTES,
     *transactions.ROUTES,
+    *wallets.ROUTES,
     *webhooks.ROUTES,
     *deliveries.ROUTES,
     *events.ROUTES,
@@ -88,6 +92,7 @@ ROUTES: tuple[Route, ...] = (
     *uploads_operator.ROUTES,
     *simulator_operator.ROUTES,
     *proof_operator.ROUTES,
+    *wallets_operator.ROUTES,
     *identity_operator.ROUTES,
     *compliance_operator.ROUTES,
     *support_operator.ROUTES,
@@ -100,6 +105,7 @@ SWEEPS: tuple[Sweep, ...] = (
     *payments_sweeps.SWEEPS,
     *payment_links_sweeps.SWEEPS,
     settlement.SWEEP,
+    seals.SWEEP,
     SIMULATOR,
     *webhooks_sweeps.SWEEPS,
     *notices_sweeps.SWEEPS,
@@ -143,7 +149,7 @@ def http_server(app: Any) -> uvicorn.Server:
         uvicorn.Config(
             app,
             loop="uvloop",
-            http="httptools",
+            http=BoundedHttp,
             ws="none",
             lifespan="off",
             access_log=False,
@@ -152,7 +158,6 @@ def http_server(app: Any) -> uvicorn.Server:
             proxy_headers=False,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=10,
-            h11_max_incomplete_event_size=32 * 1024,
             backlog=1024,
         )
     )

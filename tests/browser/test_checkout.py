@@ -153,10 +153,16 @@ async def test_take_a_payment(till: Till, size: str) -> None:
     assert (shown["status"], shown["amount"], shown["fee_amount"], shown["net_amount"]) == (
         "succeeded", 49.99, 0.95, 49.04,
     )  # fmt: skip
-    assert await till.available(merchant) == Decimal("49.04")
+    [wallet] = (await till.service.get(merchant, "/balances")).json()["data"]["wallets"]
+    assert (wallet["available"], wallet["pending_funds"], wallet["standard_available"]) == (49.04, 49.04, 0)
+    rows = (await till.service.get(merchant, "/wallet-transactions")).json()["data"]
+    assert [(row["type"], row["category"], row["amount"]) for row in rows] == [
+        ("debit", "fee", 0.95), ("credit", "payment", 49.99),
+    ]  # fmt: skip
     refund = await till.refund(merchant, payment, amount=25)
     assert refund.json()["data"]["transaction"]["refunded_amount"] == 25
-    assert await till.available(merchant) == Decimal("24.04")
+    [wallet] = (await till.service.get(merchant, "/balances")).json()["data"]["wallets"]
+    assert wallet["available"] == 24.04
     await till.books_agree()
 
 

@@ -84,7 +84,7 @@ class TestVerification:
             await page.goto(service.base_url + path_of(link))
             await page.get_by_role("button", name="Send sample pictures instead").click()
             await outcome_of(service, merchant, link)
-            await page.get_by_text("Your identity is confirmed").wait_for(timeout=8000)
+            await page.get_by_text("Your identity is confirmed").wait_for(timeout=20_000)
 
     async def test_a_bad_picture_is_explained_and_sent_again(self, service: Service, browser: Browser) -> None:
         merchant, link = await waiting_link(service)

@@ -76,6 +76,26 @@ class TestFairness:
         assert time.monotonic() - started < 8
 
 
+class TestTwoWorkers:
+    async def test_they_share_the_work_and_send_nothing_twice(self, urls: Urls, hooks: Receiver) -> None:
+        async with (
+            running_service(urls) as service,
+            running_service(urls, like=service),
+        ):
+            merchant = await service.open_account()
+            for n in range(12):
+                await register(service, merchant, hooks.url(f"/ok/{n}"))
+            for _ in range(10):
+                await happen(service.db, merchant, 10)
+                service.instance.hints.wake()
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(20):
+                await _until_succeeded(service, 1200)
+            await run_jobs(service)
+            assert len(hooks.requests) == 1200
+            assert max(hooks.most_in_flight.values()) <= 16
+
+
 class TestLongQueue:
     async def test_what_is_due_elsewhere_is_found_at_once_and_memory_stays_small(
         self, service: Service, hooks: Receiver

@@ -330,6 +330,7 @@ class TestHttps:
             {"X-Forwarded-For": "127.0.0.1, 203.0.113.9", "X-Forwarded-Proto": "http"},
             {"X-Forwarded-For": "203.0.113.9, 127.0.0.1", "X-Forwarded-Proto": "http"},
             {"X-Forwarded-For": "unknown", "X-Forwarded-Proto": "http"},
+            {"X-Forwarded-For": None, "X-Forwarded-Proto": "http"},
         ):
             text = new_key()
             reply = await write(bursar, family, platform, body={"text": text}, headers=headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import time
@@ -160,6 +161,24 @@ class TestFraming:
         writer.close()
         assert answer == b"" or answer.split()[1][:1] == b"4"
         assert answer.count(b"HTTP/1.1") <= 1
+
+    @pytest.mark.parametrize("part", [b"X-Filler: " + b"x" * 1000 + b"\r\n", b"x" * 1000])
+    async def test_a_head_without_end_is_cut_off(self, bursar: Service, part: bytes) -> None:
+        host, port = bursar.base_url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /v2/account HTTP/1.1\r\nHost: x\r\nX-Long: ")
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 2_000_000 and not reader.at_eof():
+                writer.write(part)
+                sent += len(part)
+                await writer.drain()
+                await asyncio.sleep(0)
+        assert sent < 2_000_000, "the head had no end"
+        with contextlib.suppress(ConnectionError):
+            answer = await asyncio.wait_for(reader.read(), 5)
+            assert answer == b"" or answer.split()[1] == b"400"
+        writer.close()
 
     async def test_the_service_still_answers(self, bursar: Service, merchant: Party) -> None:
         host, port = bursar.base_url.removeprefix("http://").split(":")

@@ -57,6 +57,16 @@ class TestRotation:
         assert not await _works(bursar, merchant.secret_key)
         assert await _works(bursar, newer)
 
+    async def test_a_platform_has_no_part_in_it(self, bursar: Service, platform: Party, shop: Party) -> None:
+        number = await _key_id(bursar, shop)
+        for method, path in (("GET", ""), ("POST", f"/{number}/rotate"), ("DELETE", f"/{number}")):
+            if method == "GET":
+                reply = await bursar.get(platform, "/api-keys", Service_Account=shop.account_id)
+            else:
+                reply = await bursar.send(platform, method, f"/api-keys{path}", Service_Account=shop.account_id)
+            assert (reply.status_code, code(reply)) == (403, "account_not_allowed")
+        assert await _works(bursar, shop.secret_key)
+
     async def test_a_day_by_default(self, bursar: Service, merchant: Party) -> None:
         number = await _key_id(bursar, merchant)
         newer = await _rotate(bursar, merchant, number)

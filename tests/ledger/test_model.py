@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bursar.db.embedded import Urls
 from bursar.db.pool import Database
@@ -34,7 +34,12 @@ from tests.ledger.books import (
 )
 from tests.ledger.model import Purse
 
-AMOUNTS = st.integers(1, 3_000)
+# An amount is a number, or lies at an edge of what the wallet has: there the rules decide.
+AMOUNTS = st.one_of(
+    st.integers(1, 3_000),
+    st.tuples(st.sampled_from(["main", "available", "part", "half"]), st.integers(-1, 1)),
+)
+Amount = int | tuple[str, int]
 numbers = itertools.count(1)
 accounts = itertools.count(10_000)
 
@@ -53,6 +58,23 @@ class Machine(RuleBasedStateMachine):
         self.payouts: dict[int, int] = {}
         self.disputes: dict[int, int] = {}
 
+    @initialize(amounts=st.lists(st.integers(500, 3_000), min_size=2, max_size=4), settled=st.integers(0, 4_000))
+    def fund(self, amounts: list[int], settled: int) -> None:
+        """A wallet of nothing refuses everything, and so shows nothing. The parts settle on different days."""
+        for days, amount in enumerate(amounts):
+            self.pay_in(amount, 0, len(amounts) - days)
+        if settled:
+            self.adjust(settled)
+
+    def sized(self, amount: Amount) -> int:
+        if isinstance(amount, int):
+            return amount
+        edge, beside = amount
+        purse = self.purse
+        largest = max((part.amount for part in purse.parts.values()), default=0)
+        sizes = {"main": purse.main, "available": purse.available, "part": largest, "half": purse.available // 2}
+        return max(1, sizes[edge] + beside)
+
     def post(self, journal: Journal) -> bool:
         posting = self.loop.run(post(self.db, [journal]))[0]
         assert posting.outcome in (Outcome.POSTED, Outcome.INSUFFICIENT)
@@ -63,8 +85,11 @@ class Machine(RuleBasedStateMachine):
     def one_of(self, pick: int) -> int | None:
         return self.payments[pick % len(self.payments)] if self.payments else None
 
-    @rule(amount=AMOUNTS, fee=st.integers(0, 200), days=st.integers(0, 3))
+    @rule(amount=st.integers(1, 3_000), fee=st.integers(0, 200), days=st.integers(0, 3))
     def payment(self, amount: int, fee: int, days: int) -> None:
+        self.pay_in(amount, fee, days)
+
+    def pay_in(self, amount: int, fee: int, days: int) -> None:
         number = next(numbers)
         settles_at = LATER + timedelta(days=days)
         assert self.post(pay(number, amount, self.account, processing_fee=fee, settles_at=settles_at))
@@ -72,13 +97,14 @@ class Machine(RuleBasedStateMachine):
         self.purse.take_own(fee, f"transaction:{number}", defaultdict(int))
         self.payments.append(number)
 
-    @rule(amount=st.integers(-2_000, 2_000).filter(bool))
+    @rule(amount=st.integers(-500, 2_000).filter(bool))
     def adjust(self, amount: int) -> None:
         assert self.post(top_up(next(numbers), amount, self.account))
         self.purse.main += amount
 
-    @rule(pick=st.integers(0, 99), amount=AMOUNTS)
-    def refund(self, pick: int, amount: int) -> None:
+    @rule(pick=st.integers(0, 99), size=AMOUNTS)
+    def refund(self, pick: int, size: Amount) -> None:
+        amount = self.sized(size)
         if (of := self.one_of(pick)) is None:
             return
         number = next(numbers)
@@ -87,8 +113,9 @@ class Machine(RuleBasedStateMachine):
         if fits:
             self.purse.take_own(amount, f"transaction:{of}", self.purse.gone[f"refund:{number}"])
 
-    @rule(pick=st.integers(0, 99), amount=AMOUNTS)
-    def hold(self, pick: int, amount: int) -> None:
+    @rule(pick=st.integers(0, 99), size=AMOUNTS)
+    def hold(self, pick: int, size: Amount) -> None:
+        amount = self.sized(size)
         if (of := self.one_of(pick)) is None:
             return
         fits = self.purse.available >= amount
@@ -97,8 +124,9 @@ class Machine(RuleBasedStateMachine):
             self.purse.take_own(amount, f"transaction:{of}", self.purse.aside[f"transaction:{of}"])
             self.purse.reserve += amount
 
-    @rule(pick=st.integers(0, 99), amount=AMOUNTS)
-    def release(self, pick: int, amount: int) -> None:
+    @rule(pick=st.integers(0, 99), size=AMOUNTS)
+    def release(self, pick: int, size: Amount) -> None:
+        amount = self.sized(size)
         of = self.one_of(pick)
         held = sum(self.purse.aside[f"transaction:{of}"].values())
         if of is None or not held:
@@ -108,8 +136,9 @@ class Machine(RuleBasedStateMachine):
         self.purse.give_back(amount, self.purse.aside[f"transaction:{of}"])
         self.purse.reserve -= amount
 
-    @rule(pick=st.integers(0, 99), amount=AMOUNTS, fee=st.integers(0, 1_500))
-    def dispute(self, pick: int, amount: int, fee: int) -> None:
+    @rule(pick=st.integers(0, 99), size=AMOUNTS, fee=st.integers(0, 1_500))
+    def dispute(self, pick: int, size: Amount, fee: int) -> None:
+        amount = self.sized(size)
         if (of := self.one_of(pick)) is None:
             return
         number = next(numbers)
@@ -126,8 +155,9 @@ class Machine(RuleBasedStateMachine):
         assert self.post(dispute_won(number, amount, self.account))
         self.purse.give_back(amount, self.purse.gone[f"dispute:{number}"])
 
-    @rule(amount=AMOUNTS, fee=st.integers(0, 50), instant=st.booleans())
-    def payout(self, amount: int, fee: int, instant: bool) -> None:
+    @rule(size=AMOUNTS, fee=st.integers(0, 50), instant=st.booleans())
+    def payout(self, size: Amount, fee: int, instant: bool) -> None:
+        amount = self.sized(size)
         number = next(numbers)
         fits = self.purse.available >= amount + fee and (instant or self.purse.main >= amount + fee)
         speed: journals.Speed = "instant" if instant else "standard"
@@ -168,6 +198,10 @@ class Machine(RuleBasedStateMachine):
         )
         found = tuple(row) if row else (0, 0, 0)
         assert found == self.purse.balances
+        rows = self.loop.run(self.db.fetch("SELECT source, amount FROM unsettled WHERE account_id = $1", self.account))
+        assert {row["source"]: row["amount"] for row in rows} == {
+            source: part.amount for source, part in self.purse.parts.items()
+        }
         assert self.purse.pending >= 0 <= self.purse.reserve
 
 

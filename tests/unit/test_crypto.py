@@ -93,3 +93,9 @@ class TestSealedForTheReader:
     def test_damage_is_noticed(self, damaged: bytes) -> None:
         with pytest.raises(CannotOpen):
             open_for_reader("secret", damaged, b"")
+
+
+@pytest.mark.parametrize("sealed", [b"", b"short", bytes(11), bytes(12), bytes(27)])
+def test_what_was_never_sealed_for_a_reader_does_not_open(sealed: bytes) -> None:
+    with pytest.raises(CannotOpen):
+        open_for_reader("sk_live_key", sealed, b"context")

@@ -91,11 +91,12 @@ def listen(
 def trigger(
     event: Annotated[str, typer.Argument(help="An event type, such as transaction.succeeded.")],
     merchant: Annotated[str, typer.Option("--account", help="Merchant number or account id it happens to.")],
+    ipn_url: Annotated[str | None, typer.Option(help="Where the checkout's IPNs go; default nowhere.")] = None,
     url: options.Url = None,
     data_dir: options.DataDir = None,
 ) -> None:
     """Make an event happen on a test instance, by doing what makes it happen."""
-    from bursar.cli.triggering import Scene, perform
+    from bursar.cli.triggering import NOWHERE, Scene, perform
     from bursar.events.catalogue import CATALOGUE
 
     if event not in CATALOGUE:
@@ -104,7 +105,8 @@ def trigger(
     account = ops.get(options.path("accounts", merchant)).data
     issued = ops.post(options.path("accounts", merchant, "keys"), {"kind": "secret"}).data
     try:
-        for line in perform(event, Scene(ops, AccountClient(ops.url, issued["key"]), account)):
+        scene = Scene(ops, AccountClient(ops.url, issued["key"]), account, ipn_url or NOWHERE)
+        for line in perform(event, scene):
             output.say(line)
     finally:
         ops.delete(options.path("accounts", merchant, "keys", issued["id"]))

@@ -80,6 +80,8 @@ def api(
 
 def worker(lifeline: Lifeline = None) -> None:
     """Run one worker process."""
+    import uvloop
+
     from bursar.settings import load
 
     _follow(lifeline)
@@ -93,7 +95,7 @@ def worker(lifeline: Lifeline = None) -> None:
         await database.check(settings.database_url.get_secret_value())
         await serve_worker(settings)
 
-    asyncio.run(run())
+    uvloop.run(run())
 
 
 def simulator(

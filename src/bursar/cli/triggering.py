@@ -15,7 +15,7 @@ from bursar.cli.account_client import AccountClient
 from bursar.cli.client import ClientError, OperatorClient
 
 GOOD, DECLINED, DISPUTED = "4242424242424242", "4000000000000002", "4000000000000259"
-NOWHERE = "https://example.com/ipn"
+NOWHERE = "http://127.0.0.1:9/ipn"  # on this machine, where nobody listens
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Scene:
     ops: OperatorClient
     merchant: AccountClient
     account: Mapping[str, Any]
+    ipn_url: str = NOWHERE
 
     @property
     def number(self) -> int:
@@ -67,7 +68,7 @@ def _checkout(scene: Scene, **more: Any) -> Mapping[str, Any]:
         "amount": 10,
         "currency": scene.account.get("currency", "GBP"),
         "details": "Triggered from the command line",
-        "ipn_url": NOWHERE,
+        "ipn_url": scene.ipn_url,
         "success_url": "https://example.com/paid",
         "cancel_url": "https://example.com/cancelled",
         "customer_name": "Test Customer",

@@ -101,8 +101,8 @@ def seal_for_reader(secret: str, plain: bytes, context: bytes) -> bytes:
 def open_for_reader(secret: str, sealed: bytes, context: bytes) -> bytes:
     try:
         return AESGCM(_reader_key(secret)).decrypt(sealed[:12], sealed[12:], context)
-    except InvalidTag as error:
-        raise CannotOpen("sealed for another reader") from error
+    except (InvalidTag, ValueError) as error:  # the second for what is too short to be sealed at all
+        raise CannotOpen("sealed for another reader, or damaged") from error
 
 
 def _reader_key(secret: str) -> bytes:

@@ -29,9 +29,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The request that made something happen."""
+    """The request that made something happen; none, when it fell due by itself."""
 
-    request_id: str
+    request_id: str | None
     idempotency_key: str | None
     livemode: bool
 

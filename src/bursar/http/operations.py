@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
+from bursar.core.errors import ApiError
 from bursar.db.pool import Connection
 from bursar.http.context import Ctx
 from bursar.http.idempotency import Claim
@@ -47,6 +48,14 @@ async def take(db: Connection, account_id: int, operation_id: int) -> bool:
         "SELECT state FROM operation WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE", account_id, operation_id
     )
     return state in ("calling", "unknown")
+
+
+async def outcome_of(finishing: Awaitable[Any]) -> Any:
+    """What `finish` returned. A declared error is an outcome and must be returned: raising it would undo the rest."""
+    try:
+        return await finishing
+    except ApiError as error:
+        raise RuntimeError(f"finish raised {error.code} instead of returning it") from error
 
 
 async def done(db: Connection, account_id: int, operation_id: int, now: datetime) -> None:

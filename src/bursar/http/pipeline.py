@@ -127,13 +127,15 @@ class Pipeline:
             raise UriTooLong
         peer = (request.scope.get("client") or ("", 0))[0]
         exchange.address = peer
-        scheme = request.scheme
+        scheme, local = request.scheme, limits.is_loopback(peer)
         if settings.trusted_proxies and limits.is_trusted(peer, settings.trusted_proxies):
-            exchange.address = limits.client_address(
-                peer, request.get_header("X-Forwarded-For"), settings.trusted_proxies
-            )
-            scheme = (request.get_header("X-Forwarded-Proto") or scheme).lower()
-        if family.https_status and scheme != "https" and not limits.is_loopback(exchange.address):
+            forwarded_for = request.get_header("X-Forwarded-For")
+            forwarded_proto = request.get_header("X-Forwarded-Proto")
+            exchange.address = limits.client_address(peer, forwarded_for, settings.trusted_proxies)
+            scheme = (forwarded_proto or scheme).lower()
+            # A proxy that does not say for whom it asks is not taken for a caller on this machine.
+            local = limits.is_loopback(exchange.address) and bool(forwarded_for or not forwarded_proto)
+        if family.https_status and scheme != "https" and not local:
             raise HttpsRequired(status=family.https_status)
 
     async def _authenticate(self, exchange: Exchange, request: falcon.asgi.Request) -> Caller:

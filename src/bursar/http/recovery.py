@@ -96,7 +96,7 @@ async def _finish(desk: Desk, route: Route, row: Record) -> None:
             if not await operations.take(db, row["account_id"], row["id"]):
                 return
             ctx = await _context(desk, db, row)
-            reply = render(route, await handler.finish(ctx, row["intent"], outcome), ctx)
+            reply = render(route, await operations.outcome_of(handler.finish(ctx, row["intent"], outcome)), ctx)
             await outbox.write(db, ctx.events)
             await _complete_key(db, row, route, reply)
             await operations.done(db, row["account_id"], row["id"], ctx.now)

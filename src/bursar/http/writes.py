@@ -140,7 +140,7 @@ async def _finish(
         ctx = exchange.ctx(db, await instance_now(db))
         if not await operations.take(db, ctx.account.account_id, operation_id):
             return await _as_stored(exchange, db)  # the worker was faster
-        reply = render(exchange.route, await handler.finish(ctx, intent, outcome), ctx)
+        reply = render(exchange.route, await operations.outcome_of(handler.finish(ctx, intent, outcome)), ctx)
         await _close_operation(exchange, ctx, db, reply)
         await operations.done(db, ctx.account.account_id, operation_id, ctx.now)
     exchange.instance.after_commit(ctx)

@@ -167,14 +167,19 @@ class Worker:
         return total
 
     async def _carry_out(self, command: Record) -> None:
+        """Done once: another worker that claims an order whose lease ran out finds it done when it has the lock."""
+        async with self._clock_held(alone=True):
+            if await self._desk.db.fetchval("SELECT done_at FROM worker_command WHERE id = $1", command["id"]) is None:
+                await self._obey(command)
+
+    async def _obey(self, command: Record) -> None:
         result: dict[str, Any] | None = None
         error: str | None = None
         try:
-            async with self._clock_held(alone=True):
-                if command["kind"] == "advance_clock":
-                    result = await self.advance(command["argument"]["seconds"])
-                else:
-                    result = {"counts": await self.run_due()}
+            if command["kind"] == "advance_clock":
+                result = await self.advance(command["argument"]["seconds"])
+            else:
+                result = {"counts": await self.run_due()}
         except Exception as problem:
             log.exception("command.failed", command_id=command["id"], kind=command["kind"])
             error = type(problem).__name__

@@ -54,7 +54,7 @@ def _refusal(body: dict[str, Any]) -> ApiError | None:
 
 class TestFuzz:
     @given(broken_bodies())
-    @settings(max_examples=250, deadline=None)
+    @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def test_the_model_names_every_missing_field_and_never_breaks(self, made: tuple[dict[str, Any], set[str]]) -> None:
         body, missing = made
         refused = _refusal(body)

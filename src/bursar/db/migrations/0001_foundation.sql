@@ -200,8 +200,8 @@ AS $$
     INSERT INTO rate_counter AS c (kind, value, window_start, used)
     VALUES (p_kind, p_value, date_trunc('minute', clock_timestamp()), 1)
     ON CONFLICT (kind, value) DO UPDATE
-        SET used = CASE WHEN c.window_start = excluded.window_start THEN c.used + 1 ELSE 1 END,
-            window_start = excluded.window_start
+        SET used = CASE WHEN c.window_start >= excluded.window_start THEN c.used + 1 ELSE 1 END,
+            window_start = greatest(c.window_start, excluded.window_start)
     RETURNING c.used,
         greatest(1, ceil(extract(epoch FROM c.window_start + interval '1 minute' - clock_timestamp())))::integer
 $$;

@@ -27,12 +27,12 @@ async def create(ctx: Ctx, platform: Account, new: NewConnectedAccount) -> Accou
     await safety.refuse_if_blocked(ctx.db, platform)
     if new.terms_accepted_at > max(ctx.now, real_now()) + CLOCK_SKEW:
         raise ValidationFailed(details={"terms_accepted_at": ["must not be in the future"]})
-    signed = await _signature(new)
     number = await queries.next_account_number(ctx.db)
     # A test key's dry runs must neither see nor hold the addresses of real accounts.
     kind = "sandbox_email" if ctx.caller is not None and ctx.caller.kind == "test" else "connected_email"
     if not await connected_queries.claim_email(ctx.db, number, new.email, kind):
         raise ConnectedAccountDuplicate(details={"email": ["is already in use"]})
+    signed = await _signature(new)
     currency = countries.currency_of(new.country_code)
     row = await connected_queries.insert_account(
         ctx.db,

@@ -33,7 +33,7 @@ def draw(legal_name: str, signed_at: datetime) -> bytes:
     canvas.line((MARGIN, baseline + 10, WIDTH - MARGIN, baseline + 10), fill=LINE, width=2)
     canvas.text((MARGIN, baseline + 22), f"Signed by typing, {iso(signed_at)}", font=_font(CAPTION), fill=LINE)
     kept = io.BytesIO()
-    image.save(kept, "PNG", optimize=True)
+    image.save(kept, "PNG")
     return kept.getvalue()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from bursar.core.errors import NotFound
+from bursar.core.errors import AccountNotAllowed, NotFound
 from bursar.db import listing
 from bursar.features.api_keys import queries, service
 from bursar.features.api_keys.errors import KeyNotRotatable
@@ -16,19 +16,26 @@ from bursar.http.routes import Local, Read, Route
 from bursar.http.schemas import PageQuery
 
 
+def _own_account(ctx: Ctx) -> int:
+    """Keys are their holder's business: a platform neither sees nor changes those of its connected accounts."""
+    if ctx.platform_mode:
+        raise AccountNotAllowed("A platform has no access to its connected accounts' keys.")
+    return ctx.account.account_id
+
+
 async def list_keys(ctx: Ctx, query: PageQuery) -> Page:
     rows, total = await listing.page(
-        ctx.db, queries.KEYS, (ctx.account.account_id,), number=query.page, size=query.size, sort=query.sort
+        ctx.db, queries.KEYS, (_own_account(ctx),), number=query.page, size=query.size, sort=query.sort
     )
     return Page([service.as_reply(row) for row in rows], query.page, query.size, total)
 
 
 async def rotate_key(ctx: Ctx, body: RotateBody) -> NewApiKey:
-    return await service.rotate(ctx, ctx.account.account_id, ctx.path_id(), timedelta(seconds=body.grace_seconds))
+    return await service.rotate(ctx, _own_account(ctx), ctx.path_id(), timedelta(seconds=body.grace_seconds))
 
 
 async def revoke_key(ctx: Ctx, _: None) -> ApiKey:
-    return await service.revoke(ctx, ctx.account.account_id, ctx.path_id())
+    return await service.revoke(ctx, _own_account(ctx), ctx.path_id())
 
 
 ROUTES = (

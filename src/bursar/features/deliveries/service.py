@@ -62,7 +62,11 @@ def _request(row: Record, tried: list[Record]) -> Request:
     headers = identifying_headers(row["event_id"], row["type"], row["id"], number, timestamp)
     if last is None:
         del headers["X-Service-Timestamp"]  # it is stamped when it is sent
-    body: Any = msgspec.Raw(row["body"]) if row["channel"] == "webhook" else urlencode([(name, value) for name, value in row["fields"]])
+    body: Any
+    if row["channel"] == "webhook":
+        body = msgspec.Raw(row["body"])
+    else:
+        body = urlencode([(name, value) for name, value in row["fields"]])
     return Request(
         "POST", last["url"] if last else row["url"], {"Content-Type": _TYPES[row["channel"]], **headers}, body
     )

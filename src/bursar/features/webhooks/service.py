@@ -148,7 +148,7 @@ async def disable(desk: Desk, account_id: int, webhook_id: int, reason: str) -> 
             account=(account_id, account.public_id),
             platform=account.platform,
             now=now,
-            cause=Cause("", None, not desk.settings.is_test),
+            cause=Cause(None, None, not desk.settings.is_test),
         )
         await outbox.write(db, [event])
         await fanout.queue(db, [(account_id, fanout.webhook_place(webhook_id))], now)
