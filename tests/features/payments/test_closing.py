@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from bursar.db.embedded import Urls
+from bursar.features.payments.service import learn
 from tests.support.service import Party
 from tests.support.till import DECLINED, OK, Till, running_till
 
@@ -220,6 +221,20 @@ class TestLateCapture:
 
 
 class TestNothingIsForgotten:
+    @pytest.mark.parametrize("newest_first", [True, False])
+    async def test_two_words_about_one_payment_at_once(self, still: Till, newest_first: bool) -> None:
+        """The one that knows more counts, in whichever order they came."""
+        merchant = await still.service.open_account()
+        payment = await still.create(merchant)
+        reference = await started(still, payment)
+        said = [await still.simulator.pay(reference, card, key=card) for card in (DECLINED, OK)]
+        await learn(still.service.db, still.service.settings, said[::-1] if newest_first else said)
+        assert await still.status(merchant, payment) == "succeeded"
+        assert await still.ipns(merchant) == ["transaction.failed", "transaction.succeeded"]
+        await learn(still.service.db, still.service.settings, said[:1])  # the older one again
+        assert await still.status(merchant, payment) == "succeeded"
+        await still.books_agree()
+
     async def test_a_lost_callback_is_noticed(self, still: Till) -> None:
         merchant = await still.service.open_account()
         payment = await still.create(merchant)

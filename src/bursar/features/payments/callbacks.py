@@ -23,6 +23,7 @@ from bursar.processors.protocol import Callback, PaymentState, Rejected, Unknown
 log = structlog.get_logger()
 
 DONE, LATER = "done", "later"
+Asked = dict[tuple[str, str], asyncio.Future[PaymentState]]
 
 Apply = Callable[[Desk, Callback, Received], Awaitable[None]]
 
@@ -43,7 +44,8 @@ class Heard:
 async def run(desk: Desk, now: datetime) -> int:
     """How many were dealt with. While a processor does not answer, that is none, and other sweeps get their turn."""
     taken = await inbox.claim(desk.db, now)
-    answers = await asyncio.gather(*(_hear(desk, one, now) for one in taken))
+    asked: Asked = {}
+    answers = await asyncio.gather(*(_hear(desk, one, asked, now) for one in taken))
     heard = [one for one in answers if isinstance(one, Heard)]
     if heard:
         await _settle(desk, heard, now)
@@ -51,14 +53,19 @@ async def run(desk: Desk, now: datetime) -> int:
     return len(taken) - answers.count(LATER)
 
 
-async def _hear(desk: Desk, received: Received, now: datetime) -> Heard | str:
-    """Asks about a payment; anything else is done with here. Whatever goes wrong is tried again later."""
+async def _hear(desk: Desk, received: Received, asked: Asked, now: datetime) -> Heard | str:
+    """Asks about a payment, once for all that was told of it; anything else is done with here. Whatever goes wrong is
+    tried again later.
+    """
     try:
         processor = processors_of(desk.settings)[received.provider]
         callback = processor.read_callback(received.raw)
         about = callback.kind.partition(".")[0]
         if about == "payment":
-            return Heard(received, callback, await processor.confirm(callback.reference))
+            place = received.provider, callback.reference
+            if place not in asked:
+                asked[place] = asyncio.ensure_future(processor.confirm(callback.reference))
+            return Heard(received, callback, await asked[place])
         if about == "refund":  # a refund is finished by who ordered it
             async with desk.db.transaction() as db:
                 await inbox.done(db, received)

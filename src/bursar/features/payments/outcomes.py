@@ -70,19 +70,31 @@ async def apply(acts: Acts, said: Sequence[PaymentState]) -> list[Result]:
     places = [place_of(state) for state in said]
     rows = await queries.lock_many(db, sorted({place for place in places if place is not None}))
     known = await queries.known_attempts(db, list(rows))
-    changes: dict[tuple[int, int], Change] = {}
-    results: list[Result] = []
+    results: list[Result | None] = []
+    newest: dict[tuple[int, int], PaymentState] = {}
     for place, state in zip(places, said, strict=True):
         row = rows.get(place) if place is not None else None
-        if row is None or (problem := mismatch(row, state)) is not None:
-            results.append(Result(dict(row), problem) if row is not None else Result(None, "unknown_payment"))
-            continue
-        assert place is not None
-        if place not in changes:  # the same payment twice in one batch: the newest word counts, and they agree
-            changes[place] = decide(row, known.get(place, frozenset()), state, acts[row["account_id"]], acts.now)
-        results.append(Result(changes[place].after))
+        if place is None or row is None:
+            results.append(Result(None, "unknown_payment"))
+        elif (problem := mismatch(row, state)) is not None:
+            results.append(Result(dict(row), problem))
+        else:
+            results.append(None)
+            newest[place] = max(newest.get(place, state), state, key=_progress)
+    changes = {
+        place: decide(rows[place], known.get(place, frozenset()), state, acts[place[0]], acts.now)
+        for place, state in newest.items()
+    }
     await _write(acts, list(changes.values()))
-    return results
+    return [
+        result if result is not None or place is None else Result(changes[place].after)
+        for place, result in zip(places, results, strict=True)
+    ]  # type: ignore[return-value]  # every place without a result has a change
+
+
+def _progress(state: PaymentState) -> tuple[int, int]:
+    """Of two states of one payment, the later one has more attempts, or the capture."""
+    return state.captured_minor, len(state.attempts)
 
 
 def mismatch(row: views.Row, state: PaymentState) -> str | None:
