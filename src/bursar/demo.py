@@ -15,6 +15,7 @@ from bursar.cli.client import NotThere, OperatorClient
 from bursar.supervisor.directory import keep
 
 FILE = "demo.json"
+IPN_URL = "http://127.0.0.1:9000/ipn"
 WEBHOOK_URL = "http://127.0.0.1:9000/webhooks"
 
 
@@ -109,10 +110,13 @@ def signed_write(base_url: str, party: Party) -> str:
     return "\n".join(
         (
             f"KEY={party.secret_key}",
-            """BODY='{"url":"https://example.com/webhooks","events":["*"]}'""",
             "NOW=$(date +%s)",
+            """BODY='{"identifier":"order-'$NOW'","amount":49.99,"currency":"GBP","details":"Two books",'""",
+            f"""BODY=$BODY'"ipn_url":"{IPN_URL}","success_url":"https://example.com/thanks",'""",
+            """BODY=$BODY'"cancel_url":"https://example.com/basket","customer_name":"Ada Lovelace",'""",
+            """BODY=$BODY'"customer_email":"ada@example.com"}'""",
             """SIGNATURE=$(printf '%s.%s' "$NOW" "$BODY" | openssl dgst -sha256 -hmac "$KEY" | sed 's/^.* //')""",
-            f'curl -sS {base_url}/v2/webhooks -d "$BODY" \\',
+            f'curl -sS {base_url}/v2/hosted-payments -d "$BODY" \\',
             """  -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" \\""",
             """  -H "X-Service-Timestamp: $NOW" -H "X-Service-Signature: $SIGNATURE" \\""",
             """  -H "Idempotency-Key: try-$NOW\"""",

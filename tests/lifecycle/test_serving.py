@@ -43,7 +43,7 @@ class TestFirstStart:
         own, connected, write = (reply["data"] for reply in replies)
         assert own["account"]["business_company_name"] == "Harbour Books"
         assert connected["account"]["business_company_name"] == "Bread Stall"
-        assert write["webhook"]["secret"].startswith("whsec_")
+        assert write["checkout_url"].startswith(up.url)
 
     def test_demo(self, up: Serving) -> None:
         demo = json.loads((up.data_dir / "demo.json").read_bytes())

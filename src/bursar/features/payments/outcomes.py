@@ -59,37 +59,28 @@ class Result:
     mismatch: str | None = None
 
 
-def place_of(state: PaymentState) -> tuple[int, int] | None:
-    number = reference.number_of(reference.PAYMENT, state.our_reference)
-    return None if number is None else (state.account_id, number)
+def place_of(state: PaymentState) -> tuple[int, int]:
+    """Account and number of the payment that the processor means; there is no payment 0."""
+    return state.account_id, reference.number_of(reference.PAYMENT, state.our_reference) or 0
 
 
 async def apply(acts: Acts, said: Sequence[PaymentState]) -> list[Result]:
     """Applies what the processor said, in the open transaction. Events are left in `acts` for its owner to write."""
-    db = acts.db
     places = [place_of(state) for state in said]
-    rows = await queries.lock_many(db, sorted({place for place in places if place is not None}))
-    known = await queries.known_attempts(db, list(rows))
-    results: list[Result | None] = []
+    rows = await queries.lock_many(acts.db, sorted(set(places)))
+    known = await queries.known_attempts(acts.db, list(rows))
+    problems = [mismatch(rows.get(place), state) for place, state in zip(places, said, strict=True)]
     newest: dict[tuple[int, int], PaymentState] = {}
-    for place, state in zip(places, said, strict=True):
-        row = rows.get(place) if place is not None else None
-        if place is None or row is None:
-            results.append(Result(None, "unknown_payment"))
-        elif (problem := mismatch(row, state)) is not None:
-            results.append(Result(dict(row), problem))
-        else:
-            results.append(None)
+    for place, state, problem in zip(places, said, problems, strict=True):
+        if problem is None:
             newest[place] = max(newest.get(place, state), state, key=_progress)
     changes = {
         place: decide(rows[place], known.get(place, frozenset()), state, acts[place[0]], acts.now)
         for place, state in newest.items()
     }
     await _write(acts, list(changes.values()))
-    return [
-        result if result is not None or place is None else Result(changes[place].after)
-        for place, result in zip(places, results, strict=True)
-    ]  # type: ignore[return-value]  # every place without a result has a change
+    now = {place: dict(row) for place, row in rows.items()} | {place: one.after for place, one in changes.items()}
+    return [Result(now.get(place), problem) for place, problem in zip(places, problems, strict=True)]
 
 
 def _progress(state: PaymentState) -> tuple[int, int]:
@@ -97,8 +88,10 @@ def _progress(state: PaymentState) -> tuple[int, int]:
     return state.captured_minor, len(state.attempts)
 
 
-def mismatch(row: views.Row, state: PaymentState) -> str | None:
+def mismatch(row: views.Row | None, state: PaymentState) -> str | None:
     """Why what the processor says cannot be about this payment."""
+    if row is None:
+        return "unknown_payment"
     if row["processor_reference"] not in (None, state.reference):
         return "reference"
     if state.currency != row["currency"]:
