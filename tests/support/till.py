@@ -58,6 +58,17 @@ class Till:
     async def ops_pay(self, reference: str, card: str = OK, **fields: Any) -> httpx.Response:
         return await self.service.ops("POST", f"/simulator/checkouts/{reference}/pay", {"card": card, **fields})
 
+    async def started(self, payment: dict[str, Any]) -> str:
+        """The customer presses Pay; the processor's reference for what is opened there."""
+        reply = await self.service.client.post(payment["checkout_url"] + "/start")
+        assert reply.status_code == 303, reply.text
+        assert reply.headers["location"].startswith(self.service.settings.simulator_public_url)
+        reference = await self.service.db.fetchval(
+            "SELECT processor_reference FROM payment WHERE id = $1", payment["id"]
+        )
+        assert isinstance(reference, str)
+        return reference
+
     async def fault(self, operation: str, kind: str, count: int = 1) -> None:
         body = {"operation": operation, "kind": kind, "count": count}
         reply = await self.service.ops("POST", "/simulator/faults", body)

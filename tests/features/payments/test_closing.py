@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
-from typing import Any
 
 import httpx
 import pytest
@@ -22,15 +21,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 def code(reply: httpx.Response) -> str | None:
     body = reply.json()
     return None if body["success"] else str(body["error"]["code"])
-
-
-async def started(till: Till, payment: dict[str, Any]) -> str:
-    """The customer presses Pay; the processor's reference for it."""
-    reply = await till.service.client.post(payment["checkout_url"] + "/start")
-    assert reply.status_code == 303, reply.text
-    reference = await till.service.db.fetchval("SELECT processor_reference FROM payment WHERE id = $1", payment["id"])
-    assert isinstance(reference, str)
-    return reference
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -53,7 +43,7 @@ class TestCancel:
 
     async def test_one_that_was_begun_at_the_processor(self, till: Till, merchant: Party) -> None:
         payment = await till.create(merchant)
-        reference = await started(till, payment)
+        reference = await till.started(payment)
         assert (await till.cancel(merchant, payment)).json()["data"]["transaction"]["status"] == "cancelled"
         assert (await till.simulator.confirm(reference)).status == "cancelled"
         assert (await till.simulator.pay(reference, OK, key="late")).captured_minor == 0
@@ -76,7 +66,7 @@ class TestCancel:
 
     async def test_the_processor_fails(self, till: Till, merchant: Party) -> None:
         payment = await till.create(merchant)
-        await started(till, payment)
+        await till.started(payment)
         await till.fault("cancel", "error")
         reply = await till.cancel(merchant, payment)
         assert (reply.status_code, code(reply)) == (422, "cancel_failed")
@@ -85,7 +75,7 @@ class TestCancel:
 
     async def test_the_processor_s_answer_is_lost(self, till: Till, merchant: Party) -> None:
         payment = await till.create(merchant)
-        await started(till, payment)
+        await till.started(payment)
         await till.fault("cancel", "timeout")
         assert (await till.cancel(merchant, payment)).json()["data"]["transaction"]["status"] == "cancelled"
 
@@ -118,7 +108,7 @@ class TestCancelAndPayAtOnce:
         """Captured at the processor, and we have not heard of it: the payment has succeeded."""
         merchant = await still.service.open_account()
         payment = await still.create(merchant)
-        await still.simulator.pay(await started(still, payment), OK, key="one")
+        await still.simulator.pay(await still.started(payment), OK, key="one")
         assert await still.status(merchant, payment) == "pending"
         assert code(await still.cancel(merchant, payment)) == "not_cancelable"
         assert await still.status(merchant, payment) == "succeeded"
@@ -166,7 +156,7 @@ class TestExpiry:
 
     async def test_one_that_was_begun_is_closed_at_the_processor(self, till: Till, merchant: Party) -> None:
         payment = await till.create(merchant, expires_in=1800)
-        reference = await started(till, payment)
+        reference = await till.started(payment)
         await till.advance(minutes=31)
         assert await till.status(merchant, payment) == "cancelled"
         assert (await till.simulator.confirm(reference)).status == "cancelled"
@@ -175,7 +165,7 @@ class TestExpiry:
     async def test_one_that_was_paid_at_the_last_moment(self, still: Till) -> None:
         merchant = await still.service.open_account()
         payment = await still.create(merchant, expires_in=1800)
-        await still.simulator.pay(await started(still, payment), OK, key="one")
+        await still.simulator.pay(await still.started(payment), OK, key="one")
         await still.forget_callbacks()
         await still.service.worker.advance(1801)
         assert await still.status(merchant, payment) == "succeeded"
@@ -199,7 +189,7 @@ class TestLateCapture:
     async def test_it_goes_back_and_touches_nothing(self, till: Till, merchant: Party) -> None:
         """The processor said cancelled, and captured all the same."""
         payment = await till.create(merchant)
-        reference = await started(till, payment)
+        reference = await till.started(payment)
         await till.fault("cancel", "out_of_order")
         assert (await till.cancel(merchant, payment)).status_code == 200
         assert (await till.simulator.pay(reference, OK, key="late")).captured_minor == 4999
@@ -226,7 +216,7 @@ class TestNothingIsForgotten:
         """The one that knows more counts, in whichever order they came."""
         merchant = await still.service.open_account()
         payment = await still.create(merchant)
-        reference = await started(still, payment)
+        reference = await still.started(payment)
         said = [await still.simulator.pay(reference, card, key=card) for card in (DECLINED, OK)]
         await learn(still.service.db, still.service.settings, said[::-1] if newest_first else said)
         assert await still.status(merchant, payment) == "succeeded"
@@ -238,7 +228,7 @@ class TestNothingIsForgotten:
     async def test_a_lost_callback_is_noticed(self, still: Till) -> None:
         merchant = await still.service.open_account()
         payment = await still.create(merchant)
-        reference = await started(still, payment)
+        reference = await still.started(payment)
         await still.simulator.pay(reference, DECLINED, key="one")
         await still.simulator.pay(reference, OK, key="two")
         await still.forget_callbacks()
@@ -252,7 +242,7 @@ class TestNothingIsForgotten:
         """Killed after the processor was called: the same call again finds the checkout, and what was paid there."""
         merchant = await still.service.open_account()
         payment = await still.create(merchant)
-        reference = await started(still, payment)
+        reference = await still.started(payment)
         await still.service.db.execute("UPDATE payment SET processor_reference = NULL WHERE id = $1", payment["id"])
         await still.simulator.pay(reference, OK, key="one")
         await still.forget_callbacks()
@@ -275,7 +265,7 @@ class TestNothingIsForgotten:
         """Nothing is closed without its word."""
         merchant = await still.service.open_account()
         payment = await still.create(merchant, expires_in=1800)
-        await started(still, payment)
+        await still.started(payment)
         await still.fault("cancel", "error", 3)
         await still.service.worker.advance(1801)
         assert await still.status(merchant, payment) == "pending"

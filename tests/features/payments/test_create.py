@@ -97,8 +97,8 @@ class TestWhatItMakes:
             assert reply.status_code == 200, reply.text
             seen[number] = reply.json()["data"]["status"]
         assert set(seen.values()) == {"pending", "succeeded", "failed", "cancelled", "expired", "refunded"}
-        refund = await till.service.send(merchant.test_secret_key, "POST", "/sandbox/v2/transactions/2/cancel", {})
-        assert code(refund) == "not_cancelable"
+        paid = await till.service.send(merchant.test_secret_key, "POST", "/sandbox/v2/transactions/2/cancel", {})
+        assert code(paid) == "not_cancelable"
         cancelled = await till.service.send(merchant.test_secret_key, "POST", "/sandbox/v2/transactions/1/cancel", {})
         assert cancelled.json()["data"]["transaction"]["status"] == "cancelled"
 

@@ -25,16 +25,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 D = Decimal
 
 
-async def started(till: Till, payment: dict[str, Any]) -> str:
-    """The customer presses Pay; the processor's reference for it."""
-    reply = await till.service.client.post(payment["checkout_url"] + "/start")
-    assert reply.status_code == 303, reply.text
-    assert reply.headers["location"].startswith(till.service.settings.simulator_public_url)
-    reference = await till.service.db.fetchval("SELECT processor_reference FROM payment WHERE id = $1", payment["id"])
-    assert isinstance(reference, str)
-    return reference
-
-
 async def hosted(till: Till, merchant: Party, payment: dict[str, Any]) -> dict[str, Any]:
     data: dict[str, Any] = (await till.service.get(merchant, f"/hosted-payments/{payment['id']}")).json()["data"]
     return data
@@ -240,8 +230,8 @@ class TestTheProcessorMisbehaves:
     async def test_only_the_processor_tells(self, till: Till, merchant: Party) -> None:
         """The customer pays and closes the browser."""
         payment = await till.create(merchant)
-        await till.simulator.pay(await started(till, payment), DECLINED, key="one")
-        await till.simulator.pay(await started(till, payment), OK, key="two")
+        await till.simulator.pay(await till.started(payment), DECLINED, key="one")
+        await till.simulator.pay(await till.started(payment), OK, key="two")
         await till.run_due()
         shown = await hosted(till, merchant, payment)
         assert shown["status"] == "succeeded"
@@ -269,7 +259,7 @@ class TestQuarantine:
         self, till: Till, merchant: Party, column: str, value: Any, reason: str
     ) -> None:
         payment = await till.create(merchant)
-        reference = await started(till, payment)
+        reference = await till.started(payment)
         owner = await till.owner()
         try:
             await owner.execute(f"UPDATE simulator.payment SET {column} = $2 WHERE reference = $1", reference, value)

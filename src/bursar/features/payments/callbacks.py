@@ -75,13 +75,22 @@ async def _hear(desk: Desk, received: Received, asked: Asked, now: datetime) -> 
         async with desk.db.transaction() as db:
             await inbox.quarantine(db, received, error.code)
     except Unknown:
-        await inbox.later(desk.db, received, now)
+        await _try_again(desk, received, now)
         return LATER
     except Exception:
         log.exception("callback.not_applied", provider=received.provider, event_id=received.event_id)
-        await inbox.later(desk.db, received, now)
+        await _try_again(desk, received, now)
         return LATER
     return DONE
+
+
+async def _try_again(desk: Desk, received: Received, now: datetime) -> None:
+    """Later; after a day of that, a person must look. The payment itself is still asked about at its own times."""
+    async with desk.db.transaction() as db:
+        if received.attempts >= inbox.TRIES:
+            await inbox.quarantine(db, received, "not_applied")
+        else:
+            await inbox.later(db, received, now)
 
 
 async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
@@ -91,7 +100,7 @@ async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
     except Exception:
         if len(heard) == 1:
             log.exception("callback.not_applied", event_id=heard[0].received.event_id)
-            await inbox.later(desk.db, heard[0].received, now)
+            await _try_again(desk, heard[0].received, now)
             return
         for one in heard:
             await _settle(desk, [one], now)
