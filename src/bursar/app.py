@@ -59,7 +59,7 @@ from bursar.http.pipeline import Pipeline
 from bursar.http.protocol import BoundedHttp
 from bursar.http.recovery import recovery_sweep
 from bursar.http.routes import Route
-from bursar.ledger import seals, settlement
+from bursar.ledger import effects, seals, settlement
 from bursar.pages import checkout, links, site, verification
 from bursar.processors import inbox
 from bursar.processors.simulator_sweep import SIMULATOR
@@ -122,6 +122,7 @@ def routes_of(settings: Settings, extra: Sequence[Route] = ()) -> list[Route]:
 def create_app(instance: Instance, extra: Sequence[Route] = ()) -> Any:
     """The ASGI application. `extra` routes are for tests of the conventions themselves."""
     app = falcon.asgi.App()
+    instance.witnesses = (effects.posted,)
     asgi.add_error_envelopes(app)
     health.add_routes(app, instance)
     site.add_style(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any
@@ -28,6 +29,8 @@ async def books(db: Database) -> Database:
 
 @pytest.fixture
 def run(urls: Urls, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    for name in [name for name in os.environ if name.startswith("BURSAR_")]:  # the tests' own, which is no setting
+        monkeypatch.delenv(name)
     monkeypatch.setenv("BURSAR_DATABASE_URL", urls.service)
 
     async def call(*arguments: str) -> tuple[int, str, str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from bursar.core.crypto import Sealer, Vault
 from bursar.db.notify import ACCOUNT_CHANGED, Hints
-from bursar.db.pool import Database
+from bursar.db.pool import Connection, Database
 from bursar.http.caller import Callers
 from bursar.http.context import Ctx
 from bursar.http.idempotency import InFlight
 from bursar.http.limits import Throttle
 from bursar.logs import AccessLog
 from bursar.settings import Settings
+
+Witness = Callable[[Connection, int], Awaitable[list[dict[str, Any]]]]
 
 
 @dataclass(slots=True)
@@ -49,6 +53,7 @@ class Instance:
     throttles: Throttles
     access_log: AccessLog
     in_flight: InFlight = field(default_factory=InFlight)
+    witnesses: tuple[Witness, ...] = ()  # tell a dry run what it would have done, besides events
 
     @classmethod
     async def open(cls, settings: Settings) -> Instance:

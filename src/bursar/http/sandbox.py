@@ -52,6 +52,8 @@ async def _dry(exchange: Exchange, ctx: Ctx, db: Connection) -> Stored:
     try:
         result = await _result(exchange, ctx, db)
         await outbox.write(db, ctx.events)
+        for witness in exchange.instance.witnesses:
+            ctx.effects += await witness(db, ctx.account.account_id)
     except ApiError as error:
         return failed(error)
     return render(exchange.route, result, ctx)
@@ -66,6 +68,7 @@ async def _result(exchange: Exchange, ctx: Ctx, db: Connection) -> Any:
         return await handler.handle(ctx, body)
     if isinstance(handler, Processor):
         intent = await handler.begin(ctx, body)
+        ctx.effects.append({"type": "processor_call", "operation": handler.kind})
         return await handler.finish(ctx, intent, await handler.dry_run(intent))
     assert isinstance(handler, Batched)
     ctx.id = await db.fetchval("SELECT nextval($1::text::regclass)", handler.sequence)

@@ -69,7 +69,7 @@ def _demo(settings: Settings, made: Demo) -> Iterator[str]:
         yield _party("connected", party)
     yield f"  {'webhook':<10} {made.webhook.get('url')} of {made.merchant.name}"
     yield ""
-    yield "Try, in another terminal: read an account; read one as its platform; create a payment and open its checkout_url."
+    yield "Try, in another terminal: read an account; read one as its platform; create a payment and open its page."
     for snippet in (
         demo.read_account(url, made.merchant),
         demo.read_connected(url, made.platform, made.connected[0]),
