@@ -15,7 +15,7 @@ import falcon.asgi
 import uvloop
 
 from bursar import logs
-from bursar.app import create_app, http_server
+from bursar.app import create_app, http_server, settle_memory
 from bursar.db.pool import Connection
 from bursar.http.context import Ctx
 from bursar.http.envelope import success
@@ -86,7 +86,9 @@ async def serve(kind: str, port: int) -> None:
     logs.configure(settings, "bench")
     instance = await Instance.open(settings)
     try:
-        await http_server(create_app(instance, ROUTES)).serve(sockets=[listener])
+        server = http_server(create_app(instance, ROUTES))
+        settle_memory()
+        await server.serve(sockets=[listener])
     finally:
         await instance.close()
 

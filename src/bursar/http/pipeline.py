@@ -127,15 +127,17 @@ class Pipeline:
             raise UriTooLong
         peer = (request.scope.get("client") or ("", 0))[0]
         exchange.address = peer
-        scheme, local = request.scheme, limits.is_loopback(peer)
+        scheme, anonymous_proxy = request.scheme, False
         if settings.trusted_proxies and limits.is_trusted(peer, settings.trusted_proxies):
             forwarded_for = request.get_header("X-Forwarded-For")
             forwarded_proto = request.get_header("X-Forwarded-Proto")
             exchange.address = limits.client_address(peer, forwarded_for, settings.trusted_proxies)
             scheme = (forwarded_proto or scheme).lower()
             # A proxy that does not say for whom it asks is not taken for a caller on this machine.
-            local = limits.is_loopback(exchange.address) and bool(forwarded_for or not forwarded_proto)
-        if family.https_status and scheme != "https" and not local:
+            anonymous_proxy = bool(forwarded_proto and not forwarded_for)
+        if family.https_status is None or scheme == "https":
+            return
+        if anonymous_proxy or not limits.is_loopback(exchange.address):
             raise HttpsRequired(status=family.https_status)
 
     async def _authenticate(self, exchange: Exchange, request: falcon.asgi.Request) -> Caller:
