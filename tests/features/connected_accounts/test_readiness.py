@@ -68,6 +68,13 @@ class TestRequirements:
         assert found.errors[0].message == "Cut off."
         assert found.current_deadline == DUE
 
+    def test_each_proof_has_its_place(self) -> None:
+        known = Facts("verified", None, bank_active=True, proofs=((7, "requested"), (8, "submitted"), (9, "rejected")))
+        found = readiness.requirements(row(), known)
+        assert found.currently_due == ["proof.7", "proof.9"]
+        assert found.pending_verification == ["proof.8"]
+        assert [problem.code for problem in found.errors] == ["proof_rejected"]
+
     def test_what_is_being_checked_is_not_due(self) -> None:
         found = readiness.requirements(
             row(status="pending", kyc_status="pending"), Facts("processing", bank_pending=True)

@@ -90,6 +90,17 @@ class TestAsking:
         told = (await till.events(merchant))[2:]
         assert told == ["transaction.proof_requested", "balance.reserve_held"]
 
+    async def test_the_account_shows_it_as_due(self, till: Till, merchant: Party) -> None:
+        payment = await paid(till, merchant)
+
+        async def due() -> list[str]:
+            reply = await till.service.get(merchant, "/account")
+            return list(reply.json()["data"]["account"]["requirements"]["currently_due"])
+
+        assert f"proof.{payment['id']}" not in await due()
+        await asked(till, payment)
+        assert f"proof.{payment['id']}" in await due()
+
     async def test_another_amount(self, till: Till, merchant: Party) -> None:
         payment = await paid(till, merchant)
         await asked(till, payment, reserve_amount=10)

@@ -74,6 +74,7 @@ CREATE UNIQUE INDEX payment_live_identifier ON payment (account_id, identifier)
 CREATE INDEX payment_closed_identifier ON payment (account_id, identifier) WHERE status IN ('failed', 'cancelled');
 CREATE INDEX payment_by_id ON payment (id);
 CREATE INDEX payment_by_time ON payment (account_id, created_at, id);
+CREATE INDEX payment_proof ON payment (account_id, id) WHERE proof_status IN ('requested', 'submitted', 'rejected');
 CREATE INDEX payment_due ON payment (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX payment_by_link ON payment (account_id, link_id, id) WHERE link_id IS NOT NULL;
 

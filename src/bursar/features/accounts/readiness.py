@@ -45,6 +45,7 @@ class Facts:
     bank_active: bool = False  # a default bank account for own money is active
     bank_pending: bool = False
     cases: tuple[Case, ...] = ()
+    proofs: tuple[tuple[int, str], ...] = ()  # payments whose proof is not clear: id and proof_status
 
 
 class Problem(msgspec.Struct):
@@ -74,10 +75,11 @@ class Capabilities(msgspec.Struct):
 async def facts(db: Queryable, account_ids: Sequence[int]) -> dict[int, Facts]:
     rows = await db.fetch(
         """
-        -- What readiness looks at: the newest link, the bank accounts, the uncleared compliance requests.
+        -- What readiness looks at: the newest link, the bank accounts, the uncleared compliance requests, and the
+        -- oldest proofs that are not clear.
         SELECT a.account_id, l.status AS link_status, l.error_code, l.error_message,
                coalesce(b.active, false) AS bank_active, coalesce(b.pending, false) AS bank_pending,
-               c.ids, c.statuses, c.dues, c.blocks, c.notes
+               c.ids, c.statuses, c.dues, c.blocks, c.notes, p.ids AS proof_ids, p.statuses AS proof_statuses
         FROM unnest($1::bigint[]) AS a (account_id)
         LEFT JOIN LATERAL (
             SELECT status, error_code, error_message
@@ -98,6 +100,16 @@ async def facts(db: Queryable, account_ids: Sequence[int]) -> dict[int, Facts]:
             FROM compliance_request
             WHERE account_id = a.account_id AND status IN ('open', 'submitted', 'rejected', 'expired')
         ) AS c ON true
+        LEFT JOIN LATERAL (
+            SELECT array_agg(id ORDER BY id) AS ids, array_agg(proof_status ORDER BY id) AS statuses
+            FROM (
+                SELECT id, proof_status
+                FROM payment
+                WHERE account_id = a.account_id AND proof_status IN ('requested', 'submitted', 'rejected')
+                ORDER BY id
+                LIMIT 20
+            ) AS uncleared
+        ) AS p ON true
         """,
         list(account_ids),
     )
@@ -113,6 +125,7 @@ def _facts(row: Record) -> Facts:
         bank_active=row["bank_active"],
         bank_pending=row["bank_pending"],
         cases=tuple(Case(*case) for case in cases),
+        proofs=tuple(zip(row["proof_ids"] or (), row["proof_statuses"] or (), strict=True)),
     )
 
 
@@ -142,6 +155,10 @@ def requirements(account: Row, known: Facts) -> Requirements:
         {"submitted": checking, "expired": late}.get(case.status, due).append(name)
         if case.status == "rejected":
             errors.append(Problem(name, "response_rejected", case.notes or "The response was not accepted."))
+    for payment_id, status in known.proofs:
+        (checking if status == "submitted" else due).append(f"proof.{payment_id}")
+        if status == "rejected":
+            errors.append(Problem(f"proof.{payment_id}", "proof_rejected", "The proof was not accepted."))
     deadlines = [case.due_at for case in known.cases if case.status in ("open", "rejected")]
     return Requirements(
         due, checking, late, errors, min(deadlines, default=None), _disabled_reason(account, waits=bool(due or late))
