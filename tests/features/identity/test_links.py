@@ -40,6 +40,18 @@ class TestCreate:
         listed = await service.get(platform, LINKS, Service_Account=account["id"])
         assert listed.json()["data"] == [link]
 
+    @pytest.mark.parametrize(("handle", "sent"), [("neropay", 1), ("platform", 0)])
+    async def test_the_merchant_is_written_to_unless_the_platform_does(
+        self, service: Service, handle: str, sent: int
+    ) -> None:
+        platform = await service.open_account("platform")
+        account = await connect(service, platform, connect_email_sms_handle=handle)
+        link = await new_link(service, platform, headers={"Service_Account": account["id"]})
+        number = int(account["id"].rpartition("_")[2])
+        found = await service.db.fetch("SELECT recipient, body_text FROM notice WHERE account_id = $1", number)
+        assert len(found) == sent
+        assert all(notice["recipient"] == account["email"] and link["url"] in notice["body_text"] for notice in found)
+
     async def test_bad_fields_are_named(self, service: Service) -> None:
         merchant = await service.open_account(kyc_status="pending")
         bad = {"purpose": "fun", "return_url": "javascript:alert(1)", "expires_in": 299, "metadata": 1,
