@@ -102,6 +102,7 @@ class Sender:
         self._commanded = commanded  # by whoever moves the clock
         self._lease = lease
         self._lanes: dict[Hold, asyncio.Task[None]] = {}
+        self._claims: set[asyncio.Task[int]] = set()
         self._active: set[_Lane] = set()
         self._extra = 0
         self._next_probe = 0.0
@@ -121,6 +122,7 @@ class Sender:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await asyncio.gather(*self._claims, return_exceptions=True)
         held = list(self._lanes)
         tasks = [*self._lanes.values(), *(task for lane in self._active for task in lane.attempts)]
         if self._renewing is not None:
@@ -150,7 +152,9 @@ class Sender:
                 log.warning("deliveries.database_lost", error=type(error).__name__)
                 await asyncio.sleep(POLL_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(bell.wait(), self._pause())
+                # Not wait_for: Python 3.11's loses a cancellation that comes together with the bell.
+                async with asyncio.timeout(self._pause()):
+                    await bell.wait()
 
     async def drain(self) -> int:
         """Attempts everything that is due, and waits for it; the number of attempts."""
@@ -190,6 +194,13 @@ class Sender:
         return started
 
     async def _start(self, count: int, *, failing: bool) -> int:
+        """Whoever is stopped meanwhile still learns what it was leased, and gives it back."""
+        claiming = asyncio.create_task(self._claim(count, failing=failing))
+        self._claims.add(claiming)
+        claiming.add_done_callback(self._claims.discard)
+        return await asyncio.shield(claiming)
+
+    async def _claim(self, count: int, *, failing: bool) -> int:
         claimed = await lanes.claim(self._db, self._lease, count, failing=failing, commanded=self._commanded)
         for hold, was_failing in claimed:
             lane = _Lane(hold, was_failing, was_failing)

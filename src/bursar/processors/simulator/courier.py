@@ -64,7 +64,8 @@ class Courier:
             except Exception:
                 log.exception("simulator.loop_failed")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), POLL_S)
+                async with asyncio.timeout(POLL_S):  # not wait_for, which may lose a cancellation
+                    await self._woken.wait()
 
     async def run_due(self) -> int:
         """Everything that is due now; how much was done. Whoever asks meanwhile waits for what is under way."""
