@@ -47,10 +47,10 @@ class Case:
 
 
 def ratios(cases: Sequence[Case]) -> dict[str, float]:
-    """Median against median in one run; rounds are interleaved, so both had the same chances and the same noise."""
+    """Best of each side in one run; rounds are interleaved, so both had the same chances."""
     by_name = {case.name: case for case in cases}
     return {
-        case.ratio: round(case.median_rate / by_name[case.floor].median_rate, 3)
+        case.ratio: round(case.best.per_second / by_name[case.floor].best.per_second, 3)
         for case in cases
         if case.ratio and case.floor
     }
