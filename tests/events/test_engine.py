@@ -206,8 +206,8 @@ class TestCrashes:
         await happen(service.db, merchant)
         await hooks.wait_for(1)
         # The lease runs out while the first attempt still hangs; another worker takes the lane over.
-        await service.db.execute("UPDATE destination SET lease_token = lease_token + 1, lease_until = NULL")
         hooks.mood["/hang"] = "ok"
+        await service.db.execute("UPDATE destination SET lease_token = lease_token + 1, lease_until = NULL")
         await run_jobs(service)
         [delivery] = await deliveries(service, merchant)
         assert (delivery["status"], delivery["attempts"]) == ("succeeded", 1)

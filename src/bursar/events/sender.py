@@ -164,8 +164,8 @@ class Sender:
                 continue
             if self._lanes:
                 await self._bell.wait()
-            elif await lanes.held_elsewhere(self._db):
-                await asyncio.sleep(0.02)
+            elif await lanes.anything_due(self._db):
+                await asyncio.sleep(0.02)  # another worker is at it, or has just given it back
             else:
                 return self.attempts
 
