@@ -15,6 +15,7 @@ import structlog
 import uvicorn
 
 from bursar import logs
+from bursar.core import crashpoints
 from bursar.db.pool import Database
 from bursar.db.sweep import Sweep
 from bursar.docs import page as docs
@@ -175,10 +176,12 @@ def http_server(app: Any) -> uvicorn.Server:
 async def serve_api(settings: Settings, sockets: list[socket.socket]) -> None:
     """One API process, until it is told to stop; requests in flight are answered first."""
     logs.configure(settings, "api")
+    crashpoints.arm(settings.crashpoint)
     instance = await Instance.open(settings)
     try:
         await guard.check_database(instance.db, settings)
-        server = http_server(create_app(instance))
+        app = create_app(instance)
+        server = http_server(asgi.crashing_in_replies(app) if crashpoints.is_armed() else app)
         settle_memory()
         _stop_on_signal(lambda: setattr(server, "should_exit", True))
         await server.serve(sockets=sockets)
@@ -189,6 +192,7 @@ async def serve_api(settings: Settings, sockets: list[socket.socket]) -> None:
 async def serve_worker(settings: Settings) -> None:
     """One worker process, until it is told to stop."""
     logs.configure(settings, "worker")
+    crashpoints.arm(settings.crashpoint)
     db = await Database.open(settings.database_url.get_secret_value(), size=settings.pool_size, name="bursar worker")
     try:
         await guard.check_database(db, settings)

@@ -12,7 +12,17 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from bursar.core.tokens import PageKeys, derive_key
 
@@ -129,9 +139,18 @@ class Settings(BaseModel):
     )
     mail_from: str = Field("Bursar <no-reply@localhost>", description="Sender of the e-mail that the service sends.")
 
+    crashpoint: str = Field("", description="Where a test instance shall die, for tests of faults.")
+
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: Literal["json", "console"] = Field("json", description="One JSON object a line, or text for people.")
     access_log: bool = Field(True, description="One log line per request.")
+
+    @field_validator("crashpoint")
+    @classmethod
+    def _only_test_instances_die(cls, value: str, info: ValidationInfo) -> str:
+        if value and info.data.get("env") != "test":
+            raise ValueError("is for test instances only")
+        return value
 
     @property
     def is_test(self) -> bool:

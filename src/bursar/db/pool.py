@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import asyncpg
 import msgspec
 
+from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -127,10 +128,13 @@ class Database:
             await self._release(connection)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        """One transaction: commits when the block ends, rolls back when it raises."""
-        async with self.acquire() as connection, connection.transaction():
-            yield connection
+    async def transaction(self, name: str = "transaction") -> AsyncIterator[Connection]:
+        """One transaction: commits when the block ends, rolls back when it raises. `name` is for its crash points."""
+        async with self.acquire() as connection:
+            async with connection.transaction():
+                yield connection
+                crashpoint("before_commit", name)
+            crashpoint("after_commit", name)
 
     async def fetchval(self, query: str, *arguments: Any) -> Any:
         async with self.acquire() as connection:

@@ -13,6 +13,7 @@ from datetime import datetime
 
 import msgspec
 
+from bursar.core.crashpoints import crashpoint
 from bursar.db.clock import CLOCK_LOCK
 from bursar.db.pool import Connection, Database, Queryable, Record
 from bursar.events import catalogue
@@ -129,6 +130,8 @@ async def fan_out(db: Database, *, commanded: bool = False) -> int:
             for ipn in sorted(ipns, key=lambda ipn: ipn["id"])
         ]  # fmt: skip
         await make(connection, drafts, now)
+        crashpoint("fan_out.before_commit")
+    crashpoint("fan_out.after_commit")
     return len(events) + len(ipns)
 
 

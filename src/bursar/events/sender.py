@@ -18,6 +18,7 @@ from typing import Self
 import asyncpg
 import structlog
 
+from bursar.core.crashpoints import crashpoint
 from bursar.core.crypto import CannotOpen
 from bursar.core.errors import ServiceUnavailable
 from bursar.db.group import GroupCommit
@@ -202,6 +203,8 @@ class Sender:
 
     async def _claim(self, count: int, *, failing: bool) -> int:
         claimed = await lanes.claim(self._db, self._lease, count, failing=failing, commanded=self._commanded)
+        if claimed:
+            crashpoint("delivery.claimed")
         for hold, was_failing in claimed:
             lane = _Lane(hold, was_failing, was_failing)
             self._active.add(lane)
@@ -294,7 +297,9 @@ class Sender:
         url = lane.endpoint["url"] if lane.endpoint is not None else row["url"]
         try:
             headers, body = await self._signed(lane, row, number, int(sent_at))
+            crashpoint("delivery.before_send")
             answer = await self._transport.post(url, headers, body)
+            crashpoint("delivery.after_send")
         except _NoKey:
             answer = Answer(None, 0, "no signing key is left")
         finally:
@@ -364,6 +369,7 @@ class Sender:
 
     async def _record_many(self, results: Sequence[Result]) -> Sequence[Exception | None]:
         written = await persist(lambda: lanes.record(self._db, results))
+        crashpoint("delivery.recorded")
         if written < len(results):
             log.warning("deliveries.outcomes_fenced", lost=len(results) - written)
         return [None] * len(results)

@@ -11,6 +11,7 @@ import falcon.asgi
 import structlog
 
 from bursar.core import ids
+from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import (
     ApiError,
     BadRequest,
@@ -72,6 +73,23 @@ def _refuse(allowed: list[str]) -> Any:
         raise falcon.HTTPMethodNotAllowed(allowed)
 
     return refuse
+
+
+def crashing_in_replies(app: Any) -> Any:
+    """The application with crash points in the middle of a reply, when its head is out, and after it."""
+
+    async def crashing(scope: Any, receive: Any, send: Any) -> None:
+        async def sending(message: Any) -> None:
+            if message["type"] != "http.response.body":
+                await send(message)
+                return
+            crashpoint("reply.during")
+            await send(message)
+            crashpoint("reply.after")
+
+        await app(scope, receive, sending)
+
+    return crashing
 
 
 def add_error_envelopes(app: falcon.asgi.App[Any, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import ApiError, DuplicateRequest, ServiceUnavailable
 from bursar.db.clock import instance_now
 from bursar.db.group import GroupCommit
@@ -88,6 +89,8 @@ async def _together(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> 
         await batch.draw(db)
         async with db.transaction():
             await batch.write(db)
+            crashpoint("batch.before_commit")
+        crashpoint("batch.after_commit")
         await batch.answer_held(db)
     for position in batch.written:
         instance.after_commit(batch.contexts[position])

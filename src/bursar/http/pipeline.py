@@ -18,6 +18,7 @@ import structlog
 
 from bursar.core import ids
 from bursar.core.clock import real_now, unix_now
+from bursar.core.crashpoints import crashpoint
 from bursar.core.crypto import same
 from bursar.core.errors import (
     AccountKeyMismatch,
@@ -80,6 +81,7 @@ class Pipeline:
             sandbox=dry,
         )
         reply = await self._safely(exchange, request)
+        crashpoint("reply.before")
         self._send(exchange, reply, request, response)
 
     async def _safely(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:

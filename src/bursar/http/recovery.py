@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from bursar.core.crashpoints import crashpoint
 from bursar.db.clock import instance_now
 from bursar.db.pool import Connection, Database, Record, persist
 from bursar.db.sweep import Desk, Sweep
@@ -88,11 +89,13 @@ async def _resume(desk: Desk, route: Route, row: Record) -> None:
 async def _finish(desk: Desk, route: Route, row: Record) -> None:
     handler = route.handler
     assert isinstance(handler, Processor)
+    crashpoint("recovery.before_call")
     async with asyncio.timeout(handler.timeout_s):
         outcome = await handler.call(Outside(desk.db, desk.settings, desk.wake, may_wait=False), row["intent"])
+    crashpoint("recovery.after_call")
 
     async def write() -> None:
-        async with desk.db.transaction() as db:
+        async with desk.db.transaction("recovery") as db:
             if not await operations.take(db, row["account_id"], row["id"]):
                 return
             ctx = await _context(desk, db, row)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import ApiError, ServiceUnavailable
 from bursar.db.clock import instance_now
 from bursar.db.pool import Connection, persist
@@ -69,7 +70,7 @@ async def _close(exchange: Exchange, ctx: Ctx, db: Connection, reply: Stored) ->
 
 async def run_local(exchange: Exchange, handler: Local) -> Stored:
     async def attempt(again: bool) -> Stored:
-        async with exchange.instance.db.transaction() as db:
+        async with exchange.instance.db.transaction("local") as db:
             ctx, reply = await _claimed(exchange, db, again=again)
             if reply is not None:
                 return reply
@@ -103,15 +104,17 @@ async def run_processor(exchange: Exchange, handler: Processor) -> Stored:
         return started
     operation_id, intent = started
     try:
+        crashpoint("call.before")
         async with asyncio.timeout(handler.timeout_s):
             outcome = await handler.call(Outside(instance.db, instance.settings, instance.hints.wake), intent)
+        crashpoint("call.after")
     except (Unknown, TimeoutError, OSError):
         return await persist(lambda: _leave_pending(exchange, handler, operation_id, intent))
     return await persist(lambda: _finish(exchange, handler, operation_id, intent, outcome))
 
 
 async def _begin(exchange: Exchange, handler: Processor, *, again: bool) -> Stored | tuple[int, Mapping[str, Any]]:
-    async with exchange.instance.db.transaction() as db:
+    async with exchange.instance.db.transaction("begin") as db:
         ctx, reply = await _claimed(exchange, db, again=again)
         if reply is not None:
             return reply
@@ -136,7 +139,7 @@ async def _begin(exchange: Exchange, handler: Processor, *, again: bool) -> Stor
 async def _finish(
     exchange: Exchange, handler: Processor, operation_id: int, intent: Mapping[str, Any], outcome: Any
 ) -> Stored:
-    async with exchange.instance.db.transaction() as db:
+    async with exchange.instance.db.transaction("finish") as db:
         ctx = exchange.ctx(db, await instance_now(db))
         if not await operations.take(db, ctx.account.account_id, operation_id):
             return await _as_stored(exchange, db)  # the worker was faster
@@ -161,7 +164,7 @@ async def _leave_pending(
     exchange: Exchange, handler: Processor, operation_id: int, intent: Mapping[str, Any]
 ) -> Stored:
     """Nobody knows what the processor did: the reply shows the object pending, and the worker looks again."""
-    async with exchange.instance.db.transaction() as db:
+    async with exchange.instance.db.transaction("pending") as db:
         ctx = exchange.ctx(db, await instance_now(db))
         if not await operations.take(db, ctx.account.account_id, operation_id):
             return await _as_stored(exchange, db)

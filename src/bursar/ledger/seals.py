@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from bursar.core.crashpoints import crashpoint
 from bursar.db.pool import Database, Record
 from bursar.db.sweep import Desk, Sweep
 
@@ -92,7 +93,9 @@ class Block:
 
 async def seal(db: Database, largest: int = LARGEST_BLOCK) -> int:
     """Seals the next block and returns how many journals it has; 0 when none are waiting, or another is at it."""
+    crashpoint("seal.before")
     sealed: int = await db.fetchval("SELECT ledger_seal($1)", largest)
+    crashpoint("seal.after")
     return sealed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from bursar.core.crashpoints import crashpoint
 from bursar.db.pool import Database, persist
 from bursar.db.sweep import Desk, Sweep
 from bursar.ledger.journals import settlement
@@ -30,7 +31,10 @@ async def settle_due(db: Database, now: datetime, batch: int = BATCH) -> int:
     async def work() -> list[Posting]:
         return await post(db, journals)
 
-    await persist(work)
+    if due:
+        crashpoint("settlement.before")
+        await persist(work)
+        crashpoint("settlement.after")
     return len(due)
 
 

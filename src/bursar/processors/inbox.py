@@ -16,6 +16,7 @@ import falcon.asgi
 import msgspec
 import structlog
 
+from bursar.core.crashpoints import crashpoint
 from bursar.db.pool import Connection, Database
 from bursar.db.sweep import Desk, Sweep
 from bursar.processors.protocol import Callback, CardProcessor, NotAuthentic, Unknown
@@ -72,6 +73,7 @@ async def receive(db: Database, processor: CardProcessor, headers: Mapping[str, 
     except msgspec.MsgspecError:
         log.error("inbox.not_understood", provider=processor.name)
         return 422
+    crashpoint("inbox.before_keep")
     await db.execute(
         """
         INSERT INTO processor_inbox (account_id, provider, event_id, kind, raw, due_at, received_at)
@@ -85,6 +87,7 @@ async def receive(db: Database, processor: CardProcessor, headers: Mapping[str, 
         callback.kind,
         raw,
     )
+    crashpoint("inbox.after_keep")
     return 200
 
 
@@ -115,7 +118,10 @@ def add_route(
 
 
 async def claim(db: Database, now: datetime, limit: int = BATCH) -> list[Received]:
-    return [Received(**row) for row in await db.fetch(_CLAIM, now, limit)]
+    taken = [Received(**row) for row in await db.fetch(_CLAIM, now, limit)]
+    if taken:
+        crashpoint("inbox.claimed")
+    return taken
 
 
 async def done(db: Connection, received: Received) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bursar.core.crashpoints import crashpoint
 from bursar.processors import wire
 from bursar.processors.protocol import (
     AlreadyCaptured,
@@ -113,8 +114,10 @@ class SimulatorClient:
     async def _call(self, method: str, path: str, body: Any, kind: type[T]) -> T:
         raw = b"" if body is None else msgspec.json.encode(body)
         headers = {"content-type": "application/json", **sign_call(self._keys.calls, method, path, raw)}
+        crashpoint("processor.before_call")
         try:
             reply = await wire.send(method, self._url + path, headers, raw, self._timeout_s)
+            crashpoint("processor.answered")
         except OSError as error:
             raise Unknown(f"no answer from the processor: {type(error).__name__}") from None
         if reply.status >= 500:

@@ -16,6 +16,7 @@ import asyncpg
 import structlog
 
 from bursar.core.clock import iso
+from bursar.core.crashpoints import crashpoint
 from bursar.core.crypto import Opener, Sealer, Vault
 from bursar.db.clock import CLOCK_LOCK, instance_now, move_to
 from bursar.db.notify import WAKE, Hints
@@ -158,6 +159,7 @@ class Worker:
                 total += rows
                 if rows == 0:
                     break
+                crashpoint(sweep.name, "swept")
         except (Busy, *LOST):
             raise
         except Exception:

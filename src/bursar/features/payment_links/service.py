@@ -154,7 +154,7 @@ async def checkout_for(db: Database, settings: Settings, account_id: int, link_i
     """`open_payment` in a transaction of its own: for the page."""
 
     async def write() -> int | None:
-        async with db.transaction() as connection:
+        async with db.transaction("open_link") as connection:
             acts = await payments.acting_on(connection, settings, [account_id])
             payment_id = await open_payment(acts[account_id], link_id) if account_id in acts.contexts else None
             await acts.write_events()

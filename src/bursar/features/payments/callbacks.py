@@ -67,7 +67,7 @@ async def _hear(desk: Desk, received: Received, asked: Asked, now: datetime) -> 
                 asked[place] = asyncio.ensure_future(processor.confirm(callback.reference))
             return Heard(received, callback, await asked[place])
         if about == "refund":  # a refund is finished by who ordered it
-            async with desk.db.transaction() as db:
+            async with desk.db.transaction("callbacks") as db:
                 await inbox.done(db, received)
         else:
             await OTHERS[about](desk, callback, received)
@@ -107,7 +107,7 @@ async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
 
 
 async def _write(desk: Desk, heard: Sequence[Heard]) -> None:
-    async with desk.db.transaction() as db:
+    async with desk.db.transaction("callbacks") as db:
         account_ids = [one.state.account_id for one in heard]
         acts = await acting_on(db, desk.settings, account_ids)
         results = await outcomes.apply(acts, [one.state for one in heard])

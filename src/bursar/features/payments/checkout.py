@@ -35,7 +35,7 @@ async def start(db: Database, settings: Settings, account_id: int, payment_id: i
     The intent is committed before the processor is called: from then on nothing is closed without asking it.
     """
     processor = processor_of(settings)
-    async with db.transaction() as connection:
+    async with db.transaction("start") as connection:
         row = await queries.lock(connection, account_id, payment_id)
         account = await load_account(connection, account_id)
         now = await instance_now(connection)
@@ -44,7 +44,7 @@ async def start(db: Database, settings: Settings, account_id: int, payment_id: i
         admit(account, Gate.PAYMENTS)
         await queries.mark_started(connection, account_id, payment_id, next_look(row, now, 0), now)
     started = await processor.start(start_of(row, account.business_company_name, settings))
-    async with db.transaction() as connection:
+    async with db.transaction("started") as connection:
         await queries.keep_reference(connection, account_id, payment_id, started.reference, now)
     return started
 
@@ -63,7 +63,7 @@ async def learn(db: Database, settings: Settings, said: Sequence[PaymentState]) 
     """Writes down what the processor said, in one transaction."""
 
     async def write() -> list[Result]:
-        async with db.transaction() as connection:
+        async with db.transaction("learn") as connection:
             acts = await acting_on(connection, settings, [state.account_id for state in said])
             results = await outcomes.apply(acts, said)
             await acts.write_events()

@@ -103,7 +103,7 @@ def _when(looked: Looked, now: datetime) -> datetime:
 
 async def _close(desk: Desk, looked: list[Looked]) -> None:
     async def write() -> None:
-        async with desk.db.transaction() as db:
+        async with desk.db.transaction("close") as db:
             acts = await acting_on(db, desk.settings, [one.row["account_id"] for one in looked])
             for one in sorted(looked, key=lambda one: (one.row["account_id"], one.row["id"])):
                 assert isinstance(one.answer, str)
@@ -141,7 +141,7 @@ async def refund_late_captures(desk: Desk, now: datetime) -> int:
 
 
 async def _sent_back(desk: Desk, case: Record, row: Record, answer: Refunded | RefundRefused) -> None:
-    async with desk.db.transaction() as db:
+    async with desk.db.transaction("late_capture") as db:
         now = await instance_now(db)
         if isinstance(answer, RefundRefused):
             log.error("late_capture.refund_refused", payment_id=row["id"], code=answer.code)

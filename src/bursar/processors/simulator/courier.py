@@ -11,6 +11,7 @@ from datetime import timedelta
 import asyncpg
 import structlog
 
+from bursar.core.crashpoints import crashpoint
 from bursar.db.pool import LOST, Busy, Database, Record
 from bursar.processors import wire
 from bursar.processors.signing import sign_callback
@@ -100,12 +101,14 @@ class Courier:
         for row in rows:
             answers = await asyncio.gather(*(self._post(row) for _ in range(row["copies"])))
             delivered = all(answers)
+            crashpoint("courier.answered")
             await self._note(row, delivered=delivered)
             heard += delivered
         return heard
 
     async def _post(self, row: Record) -> bool:
         headers = {"content-type": "application/json", **sign_callback(self._key, row["event_id"], row["body"])}
+        crashpoint("courier.before_call")
         try:
             reply = await wire.send("POST", self._url, headers, row["body"], ANSWER_WITHIN_S)
         except OSError as error:

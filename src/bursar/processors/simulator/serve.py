@@ -16,6 +16,7 @@ import structlog
 import uvicorn
 
 from bursar import logs
+from bursar.core import crashpoints
 from bursar.db.pool import Database
 from bursar.processors import inbox
 from bursar.processors.signing import LinkKeys
@@ -115,6 +116,7 @@ def http_server(app: Any) -> uvicorn.Server:
 async def serve_simulator(settings: Settings, sockets: list[socket.socket]) -> None:
     """The simulator's process, until it is told to stop."""
     logs.configure(settings, "simulator")
+    crashpoints.arm(settings.crashpoint)
     async with opened(settings) as (_, app):
         server = http_server(app)
         loop = asyncio.get_running_loop()
