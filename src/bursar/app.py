@@ -58,7 +58,7 @@ from bursar.features.webhooks import sweeps as webhooks_sweeps
 from bursar.http import asgi, guard, health, sweeps
 from bursar.http.instance import Instance
 from bursar.http.pipeline import Pipeline
-from bursar.http.protocol import BoundedHttp
+from bursar.http.protocol import BoundedHttp, look_at
 from bursar.http.recovery import recovery_sweep
 from bursar.http.routes import Route
 from bursar.ledger import effects, seals, settlement
@@ -135,9 +135,8 @@ def create_app(instance: Instance, extra: Sequence[Route] = ()) -> Any:
     mailbox.add_routes(app, instance)
     inbox.add_route(app, instance.db, payments_service.processors_of(instance.settings), instance.hints.wake)
     routes = routes_of(instance.settings, extra)
-    asgi.add_routes(app, Pipeline(instance), routes)
     docs.add_routes(app, routes, instance.settings)
-    return guard.separate_operator(app, instance.settings)
+    return guard.separate_operator(asgi.Api(Pipeline(instance), routes, app), instance.settings)
 
 
 def settle_memory() -> None:
@@ -148,10 +147,15 @@ def settle_memory() -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handling, which the process has for itself."""
+    """uvicorn without its signal handling, which the process has for itself, and with a look round every second."""
 
     def install_signal_handlers(self) -> None:
         pass
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:
+            look_at(self.server_state.connections)
+        return await super().on_tick(counter)
 
 
 def http_server(app: Any) -> uvicorn.Server:

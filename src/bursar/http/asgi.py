@@ -1,4 +1,4 @@
-"""From declared routes to a Falcon application: routing, and the envelope for whatever no route answers."""
+"""From declared routes to an ASGI application, in front of the pages' one, which answers for everything else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import falcon
 import falcon.asgi
 import structlog
+from falcon.routing import CompiledRouter
 
 from bursar.core import ids
 from bursar.core.crashpoints import crashpoint
@@ -23,7 +24,8 @@ from bursar.core.errors import (
     UriTooLong,
 )
 from bursar.http.pipeline import Pipeline
-from bursar.http.reply import failed
+from bursar.http.received import Received
+from bursar.http.reply import failed, send_reply
 from bursar.http.routes import Route
 
 log = structlog.get_logger()
@@ -44,35 +46,37 @@ def prefixes(route: Route) -> tuple[tuple[str, bool], ...]:
     return (("/v2", False), ("/sandbox/v2", True))
 
 
-def add_routes(app: falcon.asgi.App[Any, Any], pipeline: Pipeline, routes: Iterable[Route]) -> None:
-    places: dict[str, dict[str, Any]] = defaultdict(dict)
-    for route in routes:
-        for prefix, dry in prefixes(route):
-            responders = places[prefix + route.path]
-            name = f"on_{route.method.lower()}"
-            assert name not in responders, f"{route.method} {route.path} is declared twice"
-            responders[name] = _responder(pipeline, route, dry=dry)
-            if route.method == "GET":
-                responders["on_head"] = responders[name]
-    for path, responders in places.items():
-        responders["on_options"] = _refuse([name.removeprefix("on_").upper() for name in responders])
-        app.add_route(path, type("Resource", (), {name: staticmethod(call) for name, call in responders.items()})())
+class Api:
+    """The declared routes. Their requests skip what a page's need: cookies, forms, media handlers."""
 
+    def __init__(self, pipeline: Pipeline, routes: Iterable[Route], pages: Any) -> None:
+        self._pipeline = pipeline
+        self._pages = pages
+        self._router = CompiledRouter()
+        places: dict[str, dict[str, tuple[Route, bool]]] = defaultdict(dict)
+        for route in routes:
+            for prefix, dry in prefixes(route):
+                methods = places[prefix + route.path]
+                assert route.method not in methods, f"{route.method} {route.path} is declared twice"
+                methods[route.method] = (route, dry)
+                if route.method == "GET":
+                    methods["HEAD"] = (route, dry)
+        for path, methods in places.items():
+            self._router.add_route(path, methods)
 
-def _responder(pipeline: Pipeline, route: Route, *, dry: bool) -> Any:
-    async def respond(request: falcon.asgi.Request, response: falcon.asgi.Response, **path: str) -> None:
-        await pipeline.respond(route, request, response, path, dry=dry)
-
-    return respond
-
-
-def _refuse(allowed: list[str]) -> Any:
-    """OPTIONS is a method like any other that is not declared; Falcon would answer it by itself."""
-
-    async def refuse(_: falcon.asgi.Request, __: falcon.asgi.Response, **path: str) -> None:
-        raise falcon.HTTPMethodNotAllowed(allowed)
-
-    return refuse
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        found = self._router.find(scope["path"]) if scope["type"] == "http" else None
+        if found is None:
+            await self._pages(scope, receive, send)
+            return
+        methods: Any = found[0]
+        place = methods.get(scope["method"])
+        if place is None:
+            refusal = failed(MethodNotAllowed(headers={"Allow": ", ".join(sorted(methods))}))
+            await send_reply(send, refusal, ids.new_request_id())
+            return
+        route, dry = place
+        await self._pipeline.respond(route, Received(scope, receive), send, found[2], dry=dry)
 
 
 def crashing_in_replies(app: Any) -> Any:

@@ -190,12 +190,12 @@ def decode_multipart(raw: bytes, content_type: str) -> Parts:
     return parts
 
 
-def decode_query(query: str) -> dict[str, str]:
+def decode_query(query: bytes) -> dict[str, str]:
     """Query parameters; the last of a repeated one counts."""
     if not query:
         return {}
     try:
-        values = dict(parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=PARTS_LARGEST))
+        values = dict(parse_qsl(query.decode(), keep_blank_values=True, errors="strict", max_num_fields=PARTS_LARGEST))
     except ValueError:
         raise BadRequest("The query string is malformed.") from None
     if (path := _unstorable(values)) is not None:

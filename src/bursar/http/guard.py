@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from bursar.core import ids
 from bursar.core.errors import EndpointNotFound
 from bursar.db.clock import clock_offset
 from bursar.db.pool import Database
-from bursar.http.reply import failed
+from bursar.http.reply import failed, send_reply
 from bursar.settings import Settings
 
 OLDEST_SERVER = 150_000
@@ -58,9 +59,7 @@ def separate_operator(app: Any, settings: Settings) -> Any:
         at_ops = (scope.get("server") or ("", 0))[1] == ops_port
         wants_ops = scope.get("path", "").startswith("/ops/")
         if scope["type"] == "http" and at_ops != wants_ops:
-            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(reply.body)).encode())]
-            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-            await send({"type": "http.response.body", "body": reply.body})
+            await send_reply(send, reply, ids.new_request_id())
             return
         await app(scope, receive, send)
 

@@ -12,8 +12,6 @@ import time
 from typing import Any
 
 import asyncpg
-import falcon
-import falcon.asgi
 import structlog
 
 from bursar.core import ids
@@ -45,7 +43,8 @@ from bursar.http.context import Account, Caller
 from bursar.http.exchange import Exchange
 from bursar.http.idempotency import Held, Stored, answer_held
 from bursar.http.instance import Instance
-from bursar.http.reply import failed, render
+from bursar.http.received import Received
+from bursar.http.reply import Send, failed, render, send_reply
 from bursar.http.routes import Batched, Local, Processor, Read, Route
 
 log = structlog.get_logger()
@@ -66,27 +65,25 @@ class Pipeline:
         self._batches = Batches(together=instance.settings.group_commit)
         self._seconds: dict[tuple[str, int], Any] = {}
 
-    async def respond(
-        self, route: Route, request: falcon.asgi.Request, response: falcon.asgi.Response, path: dict[str, str],
-        *, dry: bool,
-    ) -> None:  # fmt: skip
+    async def respond(self, route: Route, received: Received, send: Send, path: dict[str, str], *, dry: bool) -> None:
         """Answers one request; whatever happens, in the specified envelope."""
         exchange = Exchange(
             instance=self.instance,
             route=route,
             request_id=ids.new_request_id(),
-            method="GET" if request.method == "HEAD" else request.method,
-            target_path=request.scope.get("raw_path", request.path.encode()).decode("latin-1"),
+            method=received.method,
+            target_path=received.path,
             path=path,
             sandbox=dry,
         )
-        reply = await self._safely(exchange, request)
+        reply = await self._safely(exchange, received)
         crashpoint("reply.before")
-        self._send(exchange, reply, request, response)
+        self._observe(exchange, reply.status)
+        await send_reply(send, reply, exchange.request_id, _headers(exchange, reply))
 
-    async def _safely(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:
+    async def _safely(self, exchange: Exchange, received: Received) -> Stored:
         try:
-            reply = await self._run(exchange, request)
+            reply = await self._run(exchange, received)
             if not reply.replayed:
                 return reply
         except ApiError as error:
@@ -100,39 +97,38 @@ class Pipeline:
         await self._audit_aside(exchange, reply.status)
         return reply
 
-    async def _run(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:
+    async def _run(self, exchange: Exchange, received: Received) -> Stored:
         route, family = exchange.route, exchange.route.family
-        self._locate(exchange, request)
+        self._locate(exchange, received)
         if exchange.sandbox and family.live_only:
             raise LiveOnly
-        uploads = route.uploads and _media_type(request) == "multipart/form-data"
-        exchange.raw = await body.read(request, family.upload_limit if uploads else family.body_limit)
+        uploads = route.uploads and received.media_type == "multipart/form-data"
+        exchange.raw = await received.body(family.upload_limit if uploads else family.body_limit)
         if family.address_per_minute:
             exchange.headers |= await limits.count_minute(
                 self.instance.db, f"{family.name}:address", exchange.address, family.address_per_minute
             )
-        exchange.caller = await self._authenticate(exchange, request)
-        _decode(exchange, request)
-        exchange.account = await self._scope(exchange, request)
+        exchange.caller = await self._authenticate(exchange, received)
+        _decode(exchange, received)
+        exchange.account = await self._scope(exchange, received)
         await self._limit(exchange)
         if not route.writes:
             return await self._read(exchange)
-        self._check_signature(exchange, request)
-        return await self._write(exchange, request)
+        self._check_signature(exchange, received)
+        return await self._write(exchange, received)
 
     # Who and where ---------------------------------------------------------------------------------------------
 
-    def _locate(self, exchange: Exchange, request: falcon.asgi.Request) -> None:
+    def _locate(self, exchange: Exchange, received: Received) -> None:
         settings, family = self.instance.settings, exchange.route.family
-        query = request.query_string
+        query = received.query
         if len(exchange.target_path) + len(query) + bool(query) > family.uri_limit:
             raise UriTooLong
-        peer = (request.scope.get("client") or ("", 0))[0]
-        exchange.address = peer
-        scheme, anonymous_proxy = request.scheme, False
+        exchange.address = peer = received.peer
+        scheme, anonymous_proxy = received.scheme, False
         if settings.trusted_proxies and limits.is_trusted(peer, settings.trusted_proxies):
-            forwarded_for = request.get_header("X-Forwarded-For")
-            forwarded_proto = request.get_header("X-Forwarded-Proto")
+            forwarded_for = received.header(b"x-forwarded-for")
+            forwarded_proto = received.header(b"x-forwarded-proto")
             exchange.address = limits.client_address(peer, forwarded_for, settings.trusted_proxies)
             scheme = (forwarded_proto or scheme).lower()
             # A proxy that does not say for whom it asks is not taken for a caller on this machine.
@@ -142,11 +138,11 @@ class Pipeline:
         if anonymous_proxy or not limits.is_loopback(exchange.address):
             raise HttpsRequired(status=family.https_status)
 
-    async def _authenticate(self, exchange: Exchange, request: falcon.asgi.Request) -> Caller:
+    async def _authenticate(self, exchange: Exchange, received: Received) -> Caller:
         throttle = self.instance.throttles.failed_authentication
         if throttle:
             throttle.check(exchange.address)
-        authorization = request.get_header("Authorization")
+        authorization = received.header(b"authorization")
         try:
             if exchange.route.family.name == "operator":
                 return self._operator(bearer(authorization))
@@ -169,21 +165,21 @@ class Pipeline:
             raise InvalidCredentials
         return Caller(0, "operator", frozenset(), NOBODY, secret)
 
-    async def _scope(self, exchange: Exchange, request: falcon.asgi.Request) -> Account:
+    async def _scope(self, exchange: Exchange, received: Received) -> Account:
         caller, route = exchange.caller, exchange.route
         assert caller is not None
         if caller.kind == "operator":
             return NOBODY
         account = caller.owner
-        if (named := _named_account(exchange, request)) is not None:
+        if (named := _named_account(exchange, received)) is not None:
             account = await self.instance.callers.target(caller, named)
             if named.isdigit():
                 exchange.headers["Deprecation"] = f"@{V2_SINCE}"
-        public_key = request.get_header("X-Service-Public-Key")
+        public_key = received.header(b"x-service-public-key")
         if public_key is None and route.family.account_field:
             field = exchange.values.get("public_key")
             public_key = field if isinstance(field, str) else None
-        match_keys(caller, account, request.get_header("X-Service-Client-Key"), public_key)
+        match_keys(caller, account, received.header(b"x-service-client-key"), public_key)
         require_scope(caller, route.scope)
         if route.platform_only and caller.owner.kind != "platform":
             raise Forbidden("Only platforms may use this endpoint.")
@@ -208,20 +204,20 @@ class Pipeline:
 
     # What is asked ---------------------------------------------------------------------------------------------
 
-    def _check_signature(self, exchange: Exchange, request: falcon.asgi.Request) -> None:
+    def _check_signature(self, exchange: Exchange, received: Received) -> None:
         family = exchange.route.family
-        exchange.key = request.get_header("Idempotency-Key") or ""
+        exchange.key = received.header(b"idempotency-key") or ""
         if family.message is None:
             return
         signed = signing.Signed(
-            timestamp=request.get_header("X-Service-Timestamp") or "",
+            timestamp=received.header(b"x-service-timestamp") or "",
             method=exchange.method,
             path=exchange.target_path,
             key=exchange.key,
-            account=request.get_header("Service-Account") or "",
+            account=received.header(b"service-account") or "",
             body=exchange.raw,
         )
-        signature = request.get_header("X-Service-Signature") or ""
+        signature = received.header(b"x-service-signature") or ""
         signing.verify(signed, family.message, signature, exchange.secret, unix_now(), strict=family.strict_headers)
 
     async def _read(self, exchange: Exchange) -> Stored:
@@ -237,13 +233,13 @@ class Pipeline:
                 await audit.record(exchange, ctx, db, reply.status)
         return reply
 
-    async def _write(self, exchange: Exchange, request: falcon.asgi.Request) -> Stored:
+    async def _write(self, exchange: Exchange, received: Received) -> Stored:
         family, caller, account = exchange.route.family, exchange.caller, exchange.account
         assert caller is not None
         assert account is not None
         if exchange.key or family.key_required:
             idempotency.check_key(family, exchange.key)
-        if not family.query_on_writes and request.query_string:
+        if not family.query_on_writes and received.query:
             raise BadRequest("Writes here take no query parameters.")
         if exchange.sandbox:
             return await sandbox.run(exchange)
@@ -282,32 +278,6 @@ class Pipeline:
 
     # What is answered ------------------------------------------------------------------------------------------
 
-    def _send(
-        self, exchange: Exchange, reply: Stored, request: falcon.asgi.Request, response: falcon.asgi.Response
-    ) -> None:
-        route = exchange.route
-        response.status = reply.status
-        response.data = reply.body
-        headers = {
-            "Content-Type": "application/json",
-            "Cache-Control": "no-store",
-            "Service-Version": "2",
-            "Service-Request-Id": exchange.request_id,
-            **exchange.headers,
-            **reply.headers,
-        }
-        if exchange.sandbox:
-            headers["Service-Sandbox"] = "true"
-        if reply.replayed:
-            headers["Idempotency-Replayed"] = "true"
-            metrics.replays_total.labels(route.family.name).inc()
-        if route.successor:
-            prefix = "/sandbox/v2" if exchange.sandbox else "/v2"
-            headers["Deprecation"] = f"@{V2_SINCE}"
-            headers["Link"] = f'<{prefix}{route.successor}>; rel="successor-version"'
-        response.set_headers(headers)
-        self._observe(exchange, reply.status)
-
     def _observe(self, exchange: Exchange, status: int) -> None:
         label = (exchange.route.name, status)
         seconds = self._seconds.get(label)
@@ -332,28 +302,39 @@ class Pipeline:
             log.warning("audit.lost", request_id=exchange.request_id, action=exchange.route.name, status=status)
 
 
-def _media_type(request: falcon.asgi.Request) -> str:
-    return (request.content_type or "").partition(";")[0].strip().lower()
+def _headers(exchange: Exchange, reply: Stored) -> dict[str, str]:
+    """What a reply says besides itself."""
+    headers, route = exchange.headers, exchange.route
+    if exchange.sandbox:
+        headers["Service-Sandbox"] = "true"
+    if reply.replayed:
+        headers["Idempotency-Replayed"] = "true"
+        metrics.replays_total.labels(route.family.name).inc()
+    if route.successor:
+        prefix = "/sandbox/v2" if exchange.sandbox else "/v2"
+        headers["Deprecation"] = f"@{V2_SINCE}"
+        headers["Link"] = f'<{prefix}{route.successor}>; rel="successor-version"'
+    return headers
 
 
-def _decode(exchange: Exchange, request: falcon.asgi.Request) -> None:
+def _decode(exchange: Exchange, received: Received) -> None:
     """Parses what was sent, and refuses card data wherever it hides."""
     route, family = exchange.route, exchange.route.family
-    exchange.query = body.decode_query(request.query_string)
+    exchange.query = body.decode_query(received.query)
     if exchange.query and not route.takes_cards:
         body.refuse_card_data(exchange.query)
     if not route.writes:
         if exchange.raw and family.unknown_fields == "refuse":
             raise BadRequest("Reads take no body.")
         return
-    content_type = _media_type(request)
+    content_type = received.media_type
     if not exchange.raw:
         if family.message is not None and not family.query_on_writes:
             raise BadRequest("The body must be a JSON object.")
     elif content_type == "application/json":
         exchange.values = body.decode_json(exchange.raw, family.depth_limit)
     elif content_type == "multipart/form-data" and route.uploads:
-        exchange.parts = body.decode_multipart(exchange.raw, request.content_type or "")
+        exchange.parts = body.decode_multipart(exchange.raw, received.header(b"content-type") or "")
         exchange.values = exchange.parts.fields
     else:
         raise UnsupportedMediaType
@@ -361,10 +342,10 @@ def _decode(exchange: Exchange, request: falcon.asgi.Request) -> None:
         body.refuse_card_data(exchange.values, exchange.raw)
 
 
-def _named_account(exchange: Exchange, request: falcon.asgi.Request) -> str | None:
+def _named_account(exchange: Exchange, received: Received) -> str | None:
     """The account that the header or, where the family allows it, the body or query names."""
     family = exchange.route.family
-    header = request.get_header("Service-Account")
+    header = received.header(b"service-account")
     if header is not None and not family.account_header:
         raise BadRequest("Service-Account is not accepted here.")
     if not family.account_field:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from bursar.core.errors import ApiError
@@ -26,3 +27,20 @@ def render(route: Route, result: Any, ctx: Ctx) -> Stored:
 
 def failed(error: ApiError) -> Stored:
     return Stored(error.status, envelope.failure(error), error.headers)
+
+
+Send = Callable[[Any], Awaitable[None]]  # ASGI's
+
+_JSON = (b"content-type", b"application/json")
+_ALWAYS = ((b"cache-control", b"no-store"), (b"service-version", b"2"))
+
+
+async def send_reply(send: Send, reply: Stored, request_id: str, more: Mapping[str, str] | None = None) -> None:
+    headers = [(b"content-length", b"%d" % len(reply.body)), *_ALWAYS, (b"service-request-id", request_id.encode())]
+    if "Content-Type" not in reply.headers:
+        headers.append(_JSON)
+    if more or reply.headers:
+        several = {**(more or {}), **reply.headers}
+        headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in several.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})
