@@ -7,7 +7,7 @@ zero for negatives. Which currencies are enabled, and the limits of a payment, a
 import re
 from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Final, Self
 
 DEFAULT_EXPONENT: Final = 2
@@ -162,6 +162,7 @@ def parse_major(value: Decimal | int | str, currency: str) -> int:
     return minor
 
 
+@lru_cache(maxsize=4096)  # most amounts of an object are zero or one another
 def format_major(minor: int, currency: str) -> Decimal:
     """The amount in major units, with exactly the currency's number of decimals."""
     return Decimal(minor).scaleb(-exponent(currency), _EXACT)

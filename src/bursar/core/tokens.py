@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
@@ -33,9 +34,14 @@ class PageKeys:
     current: bytes
     previous: bytes = b""
 
+    @cached_property
+    def _maker(self) -> tuple[bytes, AESSIV]:
+        return _mark(self.current), AESSIV(self.current)
+
     def token(self, page: str, account_id: int, object_id: int) -> str:
-        sealed = AESSIV(self.current).encrypt(_PAIR.pack(account_id, object_id), [page.encode()])
-        return base64.urlsafe_b64encode(_mark(self.current) + sealed).decode().rstrip("=")
+        mark, cipher = self._maker
+        sealed = cipher.encrypt(_PAIR.pack(account_id, object_id), [page.encode()])
+        return base64.urlsafe_b64encode(mark + sealed).decode().rstrip("=")
 
     def read(self, page: str, token: str) -> tuple[int, int] | None:
         """Account and id, or None for whatever is not a token of this page."""

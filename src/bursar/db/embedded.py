@@ -48,7 +48,6 @@ DATABASE = "bursar"
 DEFAULTS = {
     "shared_buffers": "256MB",
     "max_connections": "100",
-    "wal_compression": "on",
     "random_page_cost": "1.1",
     "jit": "off",
     "timezone": "UTC",

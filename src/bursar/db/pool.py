@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -19,9 +21,9 @@ from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
-    Connection: TypeAlias = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
 else:
-    Connection = asyncpg.pool.PoolConnectionProxy  # generic in its stubs only
+    Connection = asyncpg.Connection  # generic in its stubs only
 Record = asyncpg.Record
 T = TypeVar("T")
 
@@ -53,6 +55,9 @@ _encode_json = msgspec.json.Encoder(decimal_format="number").encode
 _decode_json = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
+CLOSE_S = 5.0
+
+
 class Queryable(Protocol):
     """A transaction's connection in a write; in a read, the pool, where each statement stands alone."""
 
@@ -66,7 +71,7 @@ class Busy(Exception):
     """No connection came free in time; nothing was tried."""
 
 
-async def _initialise(connection: asyncpg.Connection[Record]) -> None:
+async def _initialise(connection: Connection) -> None:
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
@@ -76,60 +81,69 @@ async def _initialise(connection: asyncpg.Connection[Record]) -> None:
     )
 
 
-async def _keep(_: Any) -> None:
-    """Nothing to reset: no code path leaves session state behind, and a reset would cost a round trip."""
-
-
 class Database:
-    """A pool of connections to one database as one role."""
+    """A pool of connections to one database as one role.
 
-    def __init__(self, pool: asyncpg.Pool[Record], wait_s: float) -> None:
-        self._pool = pool
+    Connections are made when they are needed, used last in first out, and never reset: no code path leaves session
+    state behind, and a reset would cost a round trip. One whose use was broken off is dropped.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int, wait_s: float) -> None:
+        self._connect = connect
+        self._size = size
         self._wait_s = wait_s
+        self._free: list[Connection] = []
+        self._used: set[Connection] = set()
+        self._coming = 0
+        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self._closed = False
 
     @classmethod
     async def open(cls, url: str, *, size: int, wait_s: float = 2.0, name: str = "bursar", **session: str) -> Database:
-        pool = asyncpg.create_pool(
-            url,
-            min_size=min(2, size),
-            max_size=size,
-            max_inactive_connection_lifetime=300,
-            max_cached_statement_lifetime=0,
-            statement_cache_size=512,
-            timeout=10,
-            command_timeout=30,
-            init=_initialise,
-            reset=_keep,
-            server_settings={**SESSION, **session, "application_name": name},
-        )
-        await pool
-        return cls(pool, wait_s)
+        async def connect() -> Connection:
+            connection = await asyncpg.connect(
+                url,
+                max_cached_statement_lifetime=0,
+                statement_cache_size=512,
+                timeout=10,
+                command_timeout=30,
+                server_settings={**SESSION, **session, "application_name": name},
+            )
+            await _initialise(connection)
+            return connection
+
+        db = cls(connect, size, wait_s)
+        db._give_back(await db._take())
+        return db
 
     async def close(self) -> None:
-        try:
-            await asyncio.wait_for(self._pool.close(), 5)
-        except TimeoutError:
-            self._pool.terminate()
+        """Waits a little for what is at work, then ends all."""
+        self._closed = True
+        until = time.monotonic() + CLOSE_S
+        while self._used and time.monotonic() < until:  # noqa: ASYNC110 - not worth an event of its own
+            await asyncio.sleep(0.01)
+        for connection in (*self._free, *self._used):
+            connection.terminate()
+        self._free.clear()
 
     @property
     def in_use(self) -> int:
-        return self._pool.get_size() - self._pool.get_idle_size()
+        return len(self._used)
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[Connection]:
         """A connection outside any transaction: for single statements, each its own transaction."""
-        try:
-            connection = await self._pool.acquire(timeout=self._wait_s)
-        except TimeoutError as error:
-            raise Busy from error
+        connection = await self._take()
         try:
             yield connection
-        finally:
-            await self._release(connection)
+        except BaseException as error:
+            self._give_back(connection, error)
+            raise
+        self._give_back(connection)
 
     @asynccontextmanager
     async def transaction(self, name: str = "transaction") -> AsyncIterator[Connection]:
-        """One transaction: commits when the block ends, rolls back when it raises. `name` is for its crash points."""
+        """One transaction: commits when the block ends, rolls back when it raises. `name`: of its crash points."""
         async with self.acquire() as connection:
             async with connection.transaction():
                 yield connection
@@ -137,12 +151,18 @@ class Database:
             crashpoint("after_commit", name)
 
     async def fetchval(self, query: str, *arguments: Any) -> Any:
-        async with self.acquire() as connection:
-            return await connection.fetchval(query, *arguments)
+        row = await self.fetchrow(query, *arguments)
+        return None if row is None else row[0]
 
     async def fetchrow(self, query: str, *arguments: Any) -> Record | None:
-        async with self.acquire() as connection:
-            return await connection.fetchrow(query, *arguments)
+        connection = await self._take()
+        try:
+            row: Record | None = await connection.fetchrow(query, *arguments)
+        except BaseException as error:
+            self._give_back(connection, error)
+            raise
+        self._give_back(connection)
+        return row
 
     async def fetch(self, query: str, *arguments: Any) -> list[Record]:
         async with self.acquire() as connection:
@@ -152,9 +172,78 @@ class Database:
         async with self.acquire() as connection:
             return await connection.execute(query, *arguments)
 
-    async def _release(self, connection: Connection) -> None:
-        with suppress(*LOST):  # it died while in use; the pool has already dropped it
-            await self._pool.release(connection)
+    async def _take(self) -> Connection:
+        if self._closed:
+            raise asyncpg.InterfaceError("the pool is closed")
+        while self._free:
+            connection = self._free.pop()
+            if not connection.is_closed():
+                self._used.add(connection)
+                return connection
+        if len(self._used) + self._coming < self._size:
+            self._coming += 1
+            return await self._new()
+        return await self._handed() or await self._new()
+
+    async def _new(self) -> Connection:
+        """A connection in the place that was reserved for it."""
+        try:
+            connection = await self._connect()
+        except BaseException:
+            self._coming -= 1
+            self._make_room()
+            raise
+        self._coming -= 1
+        self._used.add(connection)
+        return connection
+
+    async def _handed(self) -> Connection | None:
+        """The next connection that comes free for whoever waits longest; None: there is room for a new one."""
+        turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(self._wait_s):
+                return await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():  # it was called in the same moment as it gave up
+                self._decline(turn.result())
+            if isinstance(error, TimeoutError):
+                raise Busy from error
+            raise
+
+    def _give_back(self, connection: Connection, error: BaseException | None = None) -> None:
+        """After a time-out or a cancellation nobody knows what the connection is still busy with: it is dropped."""
+        broken_off = error is not None and (isinstance(error, TimeoutError) or not isinstance(error, Exception))
+        if self._closed or broken_off:
+            connection.terminate()
+        if connection.is_closed():
+            self._used.discard(connection)
+            self._make_room()
+            return
+        if (turn := self._longest_waiting()) is not None:
+            turn.set_result(connection)
+            return
+        self._used.discard(connection)
+        self._free.append(connection)
+
+    def _decline(self, connection: Connection | None) -> None:
+        if connection is None:
+            self._coming -= 1
+            self._make_room()
+        else:
+            self._give_back(connection)
+
+    def _make_room(self) -> None:
+        if (turn := self._longest_waiting()) is not None:
+            self._coming += 1
+            turn.set_result(None)
+
+    def _longest_waiting(self) -> asyncio.Future[Connection | None] | None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                return turn
+        return None
 
 
 async def persist(work: Callable[[], Awaitable[T]], *, tries: int = 4, after_loss: bool = True) -> T:

@@ -6,6 +6,7 @@ this process cannot hear such announcements.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -71,14 +72,17 @@ class Callers:
         self._hears_changes = hears_changes
         self._callers: dict[str, tuple[float, Caller]] = {}
         self._accounts: dict[int, tuple[float, Account]] = {}
+        self._loading: dict[str, asyncio.Task[Caller]] = {}
 
     def forget(self, account_id: int) -> None:
+        self._loading.clear()
         self._accounts.pop(account_id, None)
         self._callers = {
             secret: entry for secret, entry in self._callers.items() if entry[1].owner.account_id != account_id
         }
 
     def forget_all(self) -> None:
+        self._loading.clear()
         self._accounts.clear()
         self._callers.clear()
 
@@ -90,10 +94,23 @@ class Callers:
             return cached[1]
         if ids.key_kind(secret) not in ("secret", "test", "restricted"):
             raise InvalidCredentials
+        loading = self._loading.get(secret)
+        if loading is None:
+            loading = self._loading[secret] = asyncio.create_task(self._remember_caller(secret))
+        return await asyncio.shield(loading)  # shared by all who present the key meanwhile
+
+    async def _remember_caller(self, secret: str) -> Caller:
         until = time.monotonic() + CACHE_S
-        caller = await self._load_caller(secret)
-        _trim(self._callers)
-        self._callers[secret] = (until, caller)
+        try:
+            caller = await self._load_caller(secret)
+        finally:
+            # If something changed while it was loading, whoever asks from now on looks again.
+            is_latest = self._loading.get(secret) is asyncio.current_task()
+            if is_latest:
+                del self._loading[secret]
+        if is_latest:
+            _trim(self._callers)
+            self._callers[secret] = (until, caller)
         return caller
 
     async def _load_caller(self, secret: str) -> Caller:
