@@ -18,11 +18,14 @@ app = typer.Typer(help="The ledger's proof.", no_args_is_help=True)
 @app.command()
 def verify(
     anchor: Annotated[str | None, typer.Option(help="A head noted earlier; it must still be in the chain.")] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also hold payments, keys, events and deliveries to every invariant.")
+    ] = False,
     data_dir: options.DataDir = None,
     as_json: options.Json = False,
 ) -> None:
     """Prove that journals, wallets and seals agree. Exit status 0 if they do, 1 if not."""
-    report = _verified(anchor, data_dir, quiet=as_json)
+    report = _verified(anchor, data_dir, deep=deep, quiet=as_json)
     if as_json:
         output.json(output.encoded(report))
     else:
@@ -39,7 +42,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verified(anchor: str | None, data_dir: Path | None, *, quiet: bool) -> Report:
+def _verified(anchor: str | None, data_dir: Path | None, *, deep: bool, quiet: bool) -> Report:
     import asyncio
 
     from rich.console import Console
@@ -48,6 +51,7 @@ def _verified(anchor: str | None, data_dir: Path | None, *, quiet: bool) -> Repo
     from bursar.cli.ledger import database_url
     from bursar.features.payments.service import CHECKS
     from bursar.ledger import audit
+    from bursar.ledger.deep import checks as deep_checks
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet)
@@ -57,8 +61,9 @@ def _verified(anchor: str | None, data_dir: Path | None, *, quiet: bool) -> Repo
         bar.update(task, description=name.replace("_", " "), completed=done, total=total)
 
     async def work() -> Report:
+        more = (*CHECKS, *deep_checks()) if deep else CHECKS
         async with audit.session(database_url(data_dir)) as session:
-            return await audit.verify(session, anchor=anchor, progress=step, more=CHECKS)
+            return await audit.verify(session, anchor=anchor, progress=step, more=more)
 
     with bar:
         return asyncio.run(work())

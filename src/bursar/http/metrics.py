@@ -13,6 +13,7 @@ BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 request_seconds = Histogram(
     "bursar_request_seconds", "Requests, by time to reply.", ["route", "status"], buckets=BUCKETS
 )
+shed_total = Counter("bursar_shed_total", "Requests refused because too many were being answered.")
 replays_total = Counter("bursar_replays_total", "Replies repeated for an idempotency key.", ["family"])
 batch_rows = Histogram("bursar_batch_rows", "Requests that shared one transaction.", buckets=(1, 2, 4, 8, 16, 32, 64))
 connections_in_use = Gauge("bursar_db_connections_in_use", "Pool connections at work.", multiprocess_mode="livesum")

@@ -1,34 +1,163 @@
-"""HTTP/1.1 as uvicorn speaks it, with an end to how much a request's head may be."""
+"""HTTP/1.1 as uvicorn speaks it, with an end to everything: how much a request's head may be, how long it may take to
+come, how many are answered at once. What is no proper request gets one 4xx, and its connection is closed.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from httptools import HttpParserError, HttpParserUpgrade
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-HEAD_LARGEST = 64 * 1024
+from bursar.core import ids
+from bursar.core.errors import BadRequest, ServiceUnavailable
+from bursar.http import metrics
+from bursar.http.reply import failed
+
+HEAD_LARGEST = 64 * 1024  # also of everything in a chunked body that is not body
+HEADERS_MOST = 200
+PATIENCE_S = 10  # for a head, for the start of a body, and for a client that does not read its reply
+SLOWEST = 4 * 1024  # bytes a second that a body must bring, on the whole
+AT_ONCE_LARGEST = 256
+
+_HOST = re.compile(rb"[A-Za-z0-9._~:%\[\]-]*", re.ASCII)
+_VERSIONS = frozenset({"1.0", "1.1"})
+_REFUSAL = failed(BadRequest("This is not a proper HTTP request.")).body
+_LATE = failed(BadRequest("The request took too long to arrive.")).body
+_BUSY = failed(ServiceUnavailable()).body
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Counts the bytes of each head; one that does not end in time is answered 400 and cut off."""
+    """One connection. `look` is called once a second; nothing here sets a timer of its own."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._head_bytes: int | None = 0  # None while a body is read
+        self._in_head = self._in_body = False
+        self._spare = 0  # bytes received since the head or the body began, without the body's own
+        self._body = 0
+        self._hosts = 0
+        self._waited_s = 0
+        self._unsent = 0
+        self._unread_s = 0
+
+    # What arrives --------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self._head_bytes is not None:
-            self._head_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._spare += len(data)
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade:  # nothing to change over to: this request is answered, and that is all
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        except HttpParserError:
+            self._refuse(400, _REFUSAL)
+            return
         # Only what is still unfinished counts: a head that came with its body has ended by now.
-        if self._head_bytes is not None and self._head_bytes > HEAD_LARGEST and not self.transport.is_closing():
-            self.send_400_response("The request head is too large.")
-            self.transport.close()
+        if self._spare > HEAD_LARGEST and not self.transport.is_closing():
+            self._refuse(400, _REFUSAL)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._hosts, self._waited_s = True, 0, 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_body:
+            return  # a trailer: a proxy that guards headers may not look at it, so it counts for nothing
+        name = name.lower()
+        if name == b"host":
+            self._hosts += 1
+            if not _HOST.fullmatch(value):
+                raise HttpParserError("a host that is none")
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        self._head_bytes = None
+        version = self.parser.get_http_version()
+        if version not in _VERSIONS or self._hosts > 1 or (self._hosts == 0 and version == "1.1"):
+            raise HttpParserError("a version or a host that is none")
+        if len(self.headers) > HEADERS_MOST or (self._spare > HEAD_LARGEST and self._head_size() > HEAD_LARGEST):
+            raise HttpParserError("too large a head")
+        self._in_head, self._in_body = False, True
+        self._spare = self._body = self._waited_s = 0
         super().on_headers_complete()
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+
+    def on_body(self, body: bytes) -> None:
+        self._spare -= len(body)
+        self._body += len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._head_bytes = 0
+        self._in_body, self._spare = False, 0
+
+    # What is refused -----------------------------------------------------------------------------------------------
+
+    def _refuse(self, status: int, body: bytes) -> None:
+        """One answer, and the end. Whoever is being answered already, or about to be, gets that answer alone."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering and not self._in_body:  # bad bytes after a good request
+            self.flow.pause_reading()
+            self.cycle.keep_alive = False
+            return
+        begun = self._in_body and self.cycle is not None and self.cycle.response_started
+        if not begun and not self.pipeline:
+            head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+            self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        if len(self.tasks) >= AT_ONCE_LARGEST and not cycle.scope["path"].startswith("/health"):
+            app = _too_busy
+        super()._start_asgi_task(cycle, app)
+
+    # What takes too long -------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Cuts off whoever neither finishes a request nor reads a reply."""
+        unsent = self.transport.get_write_buffer_size()
+        self._unread_s = self._unread_s + 1 if unsent and unsent == self._unsent else 0
+        self._unsent = unsent
+        if self._unread_s >= PATIENCE_S:
+            self.transport.abort()
+            return
+        if self.transport.is_closing() or self.flow.read_paused or not self._awaits():
+            return
+        self._waited_s += 1
+        if self._waited_s <= PATIENCE_S + self._body // SLOWEST:
+            return
+        if self._in_body or self._in_head:
+            self._refuse(408, _LATE)
+        else:
+            self.transport.close()
+
+    def _awaits(self) -> bool:
+        """Half a request is there, or nothing ever came; between requests uvicorn keeps the time."""
+        return self._in_head or self._in_body or self.cycle is None
+
+
+def look_at(connections: Iterable[Any]) -> None:
+    for connection in list(connections):
+        connection.look()
+
+
+async def _too_busy(_: Any, __: Any, send: Any) -> None:
+    """Answered before anything is looked at, so that it costs next to nothing."""
+    metrics.shed_total.inc()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(_BUSY)),
+        (b"cache-control", b"no-store"),
+        (b"retry-after", b"1"),
+        (b"service-version", b"2"),
+        (b"service-request-id", ids.new_request_id().encode()),
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _BUSY})

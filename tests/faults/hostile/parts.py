@@ -1,0 +1,10 @@
+"""The parts of this half of the suite, by name."""
+
+from __future__ import annotations
+
+from tests.faults.hostile import raw
+from tests.faults.running import Part
+
+PARTS: dict[str, Part] = {
+    "raw": raw.run,
+}

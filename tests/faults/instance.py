@@ -1,0 +1,285 @@
+"""A whole service in processes of our own: each can be killed at any moment and is started again.
+
+The listening sockets are ours, so whoever calls while a process is down waits instead of being refused, as behind a
+supervisor. Nothing here judges; it only breaks and mends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from nacl.public import PrivateKey
+
+from bursar.db.embedded import EmbeddedServer, Urls
+from bursar.db.migrate import migrate
+
+ROLES = ("api", "worker", "simulator")
+OPERATOR_KEY = "operator-key-of-the-fault-suite"
+READY_S = 30.0
+
+# Whose leases are over when a process of this role is gone.
+LEASES = {
+    "api": ("operation",),
+    "worker": ("operation", "processor_inbox", "payment", "review_case", "destination", "worker_command", "notice"),
+    "simulator": ("simulator.callback",),
+}
+
+
+@dataclass
+class Process:
+    """One running process of a role; `gone` is done when it is not."""
+
+    role: str
+    pid: int
+    gone: asyncio.Future[int]
+    since: float = field(default_factory=time.monotonic)
+
+
+class Nursery:
+    """Our end of `tests.faults.nursery`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._tickets: dict[str, asyncio.Future[int]] = {}
+        self._living: dict[int, asyncio.Future[int]] = {}
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def open(cls, passed: tuple[int, ...]) -> Nursery:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.faults.nursery",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, pass_fds=passed, start_new_session=True,
+            env={name: value for name, value in os.environ.items() if not name.startswith("BURSAR_")},
+        )  # fmt: skip
+        return cls(process)
+
+    async def start(self, role: str, arguments: list[str], environment: dict[str, str], log: Path) -> Process:
+        ticket = secrets.token_hex(8)
+        told = self._tickets[ticket] = asyncio.get_running_loop().create_future()
+        order = {"ticket": ticket, "arguments": arguments, "environment": environment, "log": str(log)}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        pid = await told
+        return Process(role, pid, self._living[pid])
+
+    async def _listen(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            news = json.loads(line)
+            if "started" in news:
+                self._living[news["started"]] = asyncio.get_running_loop().create_future()
+                self._tickets.pop(news["ticket"]).set_result(news["started"])
+            else:
+                self._living[news["died"]].set_result(news["status"])
+
+    async def close(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self._process.wait()
+        await self._listening
+
+
+@dataclass
+class Instance:
+    """The service under test. `database_url` is where its processes find the database: perhaps through a proxy."""
+
+    directory: Path
+    server: EmbeddedServer
+    urls: Urls
+    nursery: Nursery
+    sockets: dict[str, socket.socket]
+    environment: dict[str, str]
+    processes: dict[str, Process] = field(default_factory=dict)
+    kills: Counter[str] = field(default_factory=Counter)
+    down_s: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def port(self) -> int:
+        return int(self.sockets["api"].getsockname()[1])
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def simulator_url(self) -> str:
+        return f"http://127.0.0.1:{self.sockets['simulator'].getsockname()[1]}"
+
+    def log_of(self, role: str) -> Path:
+        return self.directory / f"{role}.log"
+
+    def arm_file(self, role: str) -> Path:
+        return self.directory / f"arm.{role}"
+
+    # Processes -----------------------------------------------------------------------------------------------------
+
+    async def start(self, role: str, **settings: str) -> Process:
+        arguments = [role]
+        if role in self.sockets:
+            arguments += ["--fd", str(self.sockets[role].fileno())]
+        environment = self.environment | {"BURSAR_CRASHPOINT": f"@{self.arm_file(role)}"}
+        environment |= {f"BURSAR_{name.upper()}": value for name, value in settings.items()}
+        started = await self.nursery.start(role, arguments, environment, self.log_of(role))
+        self.processes[role] = started
+        return started
+
+    async def ready(self, role: str, within_s: float = READY_S) -> float:
+        """Waits until a process does its work, and says how long that took since it was started."""
+        process = self.processes[role]
+        async with asyncio.timeout(within_s):
+            while not await self._answers(role, process):
+                if process.gone.done():
+                    raise RuntimeError(f"the {role} process ended with {process.gone.result()}: {self.tail(role)}")
+                await asyncio.sleep(0.03)
+        return time.monotonic() - process.since
+
+    async def _answers(self, role: str, process: Process) -> bool:
+        if role == "worker":
+            rows = await self.fetch(
+                "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'bursar worker' AND query LIKE '%due%'"
+            )
+            return bool(rows[0]["n"])
+        path = "/health/ready" if role == "api" else "/health"
+        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
+            async with asyncio.timeout(2):
+                reader, writer = await asyncio.open_connection(*self.sockets[role].getsockname()[:2])
+                try:
+                    writer.write(f"GET {path} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n".encode())
+                    return b" 200 " in await reader.readline()
+                finally:
+                    writer.close()
+        return False
+
+    async def kill(self, role: str) -> None:
+        process = self.processes[role]
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+        await process.gone
+        self.kills[role] += 1
+
+    async def revive(self, role: str, *, over: bool = True) -> float:
+        """Starts a role again after its process died; with `over`, its leases have run out meanwhile."""
+        if over:
+            await self.end_leases(role)
+        await self.start(role)
+        took = await self.ready(role)
+        self.down_s.setdefault(role, []).append(took)
+        return took
+
+    async def kill_database(self) -> float:
+        """All of PostgreSQL at once, then a start from what is on the disk."""
+        await asyncio.to_thread(self.server.kill)
+        self.kills["database"] += 1
+        began = time.monotonic()
+        await asyncio.to_thread(self.server.start)
+        took = time.monotonic() - began
+        self.down_s.setdefault("database", []).append(took)
+        return took
+
+    async def end_leases(self, role: str) -> None:
+        """As if the time of whoever died were over: waiting for it is the only thing this leaves out."""
+        owner = await asyncpg.connect(self.urls.owner)
+        try:
+            for table in LEASES[role]:
+                await owner.execute(
+                    f"UPDATE {table} SET lease_until = clock_timestamp() - interval '1 s' WHERE lease_until IS NOT NULL"
+                )
+        finally:
+            await owner.close()
+
+    # The database --------------------------------------------------------------------------------------------------
+
+    async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
+        """As the superuser, directly: the service's own connections may be broken."""
+        session = await asyncpg.connect(self.urls.owner.replace(self._login("owner"), self._login("admin")))
+        try:
+            return list(await session.fetch(query, *arguments))
+        finally:
+            await session.close()
+
+    def _login(self, name: str) -> str:
+        url = self.urls.owner if name == "owner" else self.urls.admin
+        return url.partition("://")[2].partition("@")[0]
+
+    def tail(self, role: str, lines: int = 5) -> str:
+        with suppress(FileNotFoundError):
+            return "\n".join(self.log_of(role).read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+
+def _environment(directory: Path, urls: Urls, sockets: dict[str, socket.socket], settings: dict[str, str]) -> dict[str, str]:
+    private = PrivateKey.generate()
+    port = sockets["api"].getsockname()[1]
+    chosen = {
+        "env": "test",
+        "port": str(port),
+        "base_url": f"http://127.0.0.1:{port}",
+        "simulator_port": str(sockets["simulator"].getsockname()[1]),
+        "database_url": urls.service,
+        "data_dir": str(directory / "data"),
+        "operator_key": OPERATOR_KEY,
+        "key_pepper": secrets.token_hex(32),
+        "seal_private_key": bytes(private).hex(),
+        "seal_public_key": bytes(private.public_key).hex(),
+        "processor_timeout_s": "1",
+        "delivery_connect_s": "1",
+        "delivery_total_s": "1.5",
+        "delivery_lease_s": "3",
+        "access_log": "false",
+        **settings,
+    }
+    passed = {name: value for name, value in os.environ.items() if not name.startswith("BURSAR_")}
+    return passed | {f"BURSAR_{name.upper()}": value for name, value in chosen.items()}
+
+
+def _listener() -> socket.socket:
+    made = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
+
+
+@asynccontextmanager
+async def running(
+    database_settings: dict[str, str] | None = None, place: Path | None = None, **settings: str
+) -> AsyncIterator[Instance]:
+    """Everything started afresh in a directory of its own, and gone afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="bursar-faults-", dir=place))
+    directory.chmod(0o755)
+    server = EmbeddedServer(directory / "data", {"shared_buffers": "128MB", **(database_settings or {})})
+    sockets = {"api": _listener(), "simulator": _listener()}
+    nursery: Nursery | None = None
+    try:
+        urls = await asyncio.to_thread(server.start)
+        await migrate(urls.owner)
+        nursery = await Nursery.open(tuple(each.fileno() for each in sockets.values()))
+        environment = _environment(directory, urls, sockets, settings)
+        instance = Instance(directory, server, urls, nursery, sockets, environment)
+        for role in ROLES:
+            await instance.start(role)
+        for role in ROLES:
+            await instance.ready(role)
+        yield instance
+    finally:
+        if nursery is not None:
+            await nursery.close()
+        for each in sockets.values():
+            each.close()
+        with suppress(Exception):
+            await asyncio.to_thread(server.kill)
+        shutil.rmtree(directory, ignore_errors=True)

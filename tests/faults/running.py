@@ -1,0 +1,44 @@
+"""Runs parts of the suite by themselves and tells what came of them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.faults.report import Report
+
+TIERS = ("push", "full", "soak")
+Part = Callable[[str, int], Awaitable[Report]]
+
+
+def main(name: str, parts: Mapping[str, Part]) -> None:
+    parser = argparse.ArgumentParser(prog=f"python -m {name}")
+    parser.add_argument("--tier", choices=TIERS, default="push")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("parts", nargs="*", help=f"any of {', '.join(parts)}; default: all of them")
+    options = parser.parse_args()
+    console = Console(width=140)
+    console.print(f"tier {options.tier}, seed {options.seed}")
+    table = Table("part", "done", "held", "seconds")
+    held = True
+    for each in options.parts or parts:
+        started = time.monotonic()
+        report = asyncio.run(_run(parts[each], options.tier, options.seed))
+        done = ", ".join(f"{count:,} {what}" for what, count in report.done.items())
+        table.add_row(report.name, done, "yes" if report.held else "NO", f"{time.monotonic() - started:.0f}")
+        for note in report.notes:
+            console.print(f"{report.name}: {note}", markup=False, highlight=False)
+        held = held and report.held
+    console.print(table)
+    sys.exit(0 if held else 1)
+
+
+async def _run(part: Part, tier: str, seed: int) -> Report:
+    return await part(tier, seed)

@@ -1,0 +1,133 @@
+"""Requests that are no proper HTTP/1.1: one 4xx and the end; time and numbers are bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from bursar.http import protocol
+from tests.http.sending import write
+from tests.support.service import Service
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LIVE = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def talk(service: Service, *parts: bytes, until_closed: bool = True) -> bytes:
+    """What comes back until the service closes; without `until_closed`, until a first reply is there."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(service.base_url).port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        async with asyncio.timeout(20):
+            return await reader.read() if until_closed else await reader.readuntil(b"}")
+    finally:
+        writer.close()
+
+
+def statuses(received: bytes) -> list[int]:
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", received)]
+
+
+class TestOneAnswerAndTheEnd:
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            b"GET / HTTP/0.9\r\nHost: x\r\n\r\n",
+            b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: x/y\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * protocol.HEAD_LARGEST + b"\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * protocol.HEADERS_MOST + b"\r\n",
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"POST /v2/webhooks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: b\r\n" * 20_000,
+            b"POST /v2/webhooks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 30_000,
+        ],
+    )
+    async def test_in_the_envelope(self, bursar: Service, sent: bytes) -> None:
+        received = await talk(bursar, sent + LIVE)
+        assert statuses(received) == [400]
+        assert b'"code":"bad_request"' in received
+        assert b"connection: close" in received
+
+    async def test_rubbish_after_a_good_request_does_not_stand_for_its_reply(self, bursar: Service) -> None:
+        assert statuses(await talk(bursar, LIVE + b"rubbish\r\n\r\n")) == [200]
+
+    async def test_an_upgrade_is_not_made(self, bursar: Service) -> None:
+        upgrade = b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        assert statuses(await talk(bursar, upgrade + LIVE)) == [200]
+
+    async def test_a_second_reply_is_never_written_for_a_bad_body(self, bursar: Service) -> None:
+        """The length is refused before the body is read; what comes as body then is bad."""
+        head = b"POST /v2/webhooks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        received = await talk(bursar, head + b"200000\r\n" + b" " * 0x200000 + b"\r\n", b"zz\r\n")
+        assert statuses(received) in ([413], [400])
+
+
+class TestTrailers:
+    async def test_are_not_headers(self, bursar: Service) -> None:
+        merchant = await bursar.open_account()
+        chunked = (
+            b"GET /v2/account HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n"
+            b"Authorization: Bearer " + merchant.secret_key.encode() + b"\r\n\r\n"
+        )
+        assert statuses(await talk(bursar, chunked)) == [401]
+
+
+class TestTime:
+    @pytest.fixture(autouse=True)
+    def hurried(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(protocol, "PATIENCE_S", 1)
+
+    @pytest.mark.parametrize(
+        ("sent", "expected"),
+        [
+            (b"", []),
+            (b"GET /health/li", [408]),
+            (b"GET /health/live HTTP/1.1\r\nHost: x\r\nA: b", [408]),
+            (b"POST /v2/webhooks HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", [408]),
+            (b"POST /v2/webhooks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", [408]),
+            (LIVE + b"GET /health/li", [200, 408]),
+        ],
+    )
+    async def test_for_a_request_is_limited(self, bursar: Service, sent: bytes, expected: list[int]) -> None:
+        assert statuses(await talk(bursar, sent)) == expected
+
+    async def test_a_reply_that_nobody_reads_is_given_up(self, bursar: Service) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", urlsplit(bursar.base_url).port, limit=1)
+        writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 40)
+        with pytest.raises(ConnectionError):
+            await keep_writing(writer)
+
+
+async def keep_writing(writer: asyncio.StreamWriter) -> None:
+    """Until the other side is gone, which only whoever writes is told."""
+    async with asyncio.timeout(30):
+        while True:
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.1)
+
+
+class TestManyAtOnce:
+    async def test_more_than_can_be_answered_are_told_to_come_back(
+        self, bursar: Service, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(protocol, "AT_ONCE_LARGEST", 2)
+        merchant = await bursar.open_account()
+        slow = [asyncio.create_task(bursar.get(merchant, "/testing/legacy/slow?seconds=1")) for _ in range(2)]
+        while bursar.db.in_use < 2:  # noqa: ASYNC110 - a look at the pool
+            await asyncio.sleep(0.01)
+        refused = await write(bursar, "legacy", merchant)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "service_unavailable")
+        assert refused.headers["Retry-After"] == "1"
+        assert refused.headers["Service-Request-Id"].startswith("req_")
+        assert (await bursar.client.get("/health/live")).status_code == 200
+        assert [reply.status_code for reply in await asyncio.gather(*slow)] == [200, 200]
+        assert (await write(bursar, "legacy", merchant)).status_code == 201
