@@ -223,7 +223,9 @@ class Instance:
         return ""
 
 
-def _environment(directory: Path, urls: Urls, sockets: dict[str, socket.socket], settings: dict[str, str]) -> dict[str, str]:
+def _environment(
+    directory: Path, urls: Urls, sockets: dict[str, socket.socket], settings: dict[str, str]
+) -> dict[str, str]:
     private = PrivateKey.generate()
     port = sockets["api"].getsockname()[1]
     chosen = {

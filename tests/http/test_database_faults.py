@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import asyncpg
 import httpx
 import pytest
 
@@ -17,11 +18,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def _cut_connections(bursar: Service, application: str) -> int:
     """Ends the sessions of one kind, as an administrator or a network would."""
-    cut = await bursar.db.fetch(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid()",
-        application,
-    )
+    administrator = await asyncpg.connect(bursar.urls.service)
+    try:
+        cut = await administrator.fetch(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = $1",
+            application,
+        )
+    finally:
+        await administrator.close()
     return len(cut)
 
 

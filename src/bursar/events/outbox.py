@@ -11,6 +11,7 @@ import msgspec
 
 from bursar.core.ids import new_event_id
 from bursar.db.pool import Queryable
+from bursar.db.rows import Rows
 from bursar.events.catalogue import CATALOGUE, Audience
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -70,26 +71,24 @@ def new_event(
     return Event(account[0], event_id, type_, platform[0] if platform else None, body, now, heard_by)
 
 
+EVENTS = Rows(
+    "event",
+    given={
+        "account_id": "bigint", "event_id": "text", "type": "text", "platform_id": "bigint", "body": "bytea",
+        "created_at": "timestamptz", "audience": "text",
+    },
+    derived={"id": "nextval('event_id')"},
+)  # fmt: skip
+_INSERT = EVENTS.insert()
+
+
+def arrays(events: Sequence[Event]) -> list[list[Any]]:
+    return [[getattr(event, name) for event in events] for name in EVENTS.given]
+
+
 async def write(db: Queryable, events: Sequence[Event]) -> None:
-    if not events:
-        return
-    await db.execute(
-        """
-        -- The events of one transaction, in the order they happened.
-        INSERT INTO event (account_id, id, event_id, type, platform_id, body, created_at, audience)
-        SELECT account_id, nextval('event_id'), event_id, type, platform_id, body, created_at, audience
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::timestamptz[], $7::text[])
-             WITH ORDINALITY AS e (account_id, event_id, type, platform_id, body, created_at, audience, n)
-        ORDER BY n
-        """,
-        [event.account_id for event in events],
-        [event.event_id for event in events],
-        [event.type for event in events],
-        [event.platform_id for event in events],
-        [event.body for event in events],
-        [event.created_at for event in events],
-        [event.audience for event in events],
-    )
+    if events:
+        await db.execute(_INSERT, *arrays(events))
 
 
 async def write_for_one(db: Queryable, event: Event) -> int:

@@ -7,13 +7,17 @@ connection is lost, all are tried again, and each row's key settles whether the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
+
+import asyncpg
 
 from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import ApiError, DuplicateRequest, ServiceUnavailable
 from bursar.db.clock import instance_now
 from bursar.db.group import GroupCommit
 from bursar.db.pool import Connection, persist
+from bursar.db.rows import Rows
 from bursar.events import outbox
 from bursar.http import idempotency, metrics
 from bursar.http.context import Ctx
@@ -87,14 +91,33 @@ async def _together(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> 
     async with instance.db.acquire() as db:
         batch = _Batch(handler, items)
         await batch.draw(db)
-        async with db.transaction():
-            await batch.write(db)
-            crashpoint("batch.before_commit")
+        crashpoint("batch.before_commit")
+        if not await batch.write_at_once(db):
+            async with db.transaction():
+                await batch.write(db)
+                crashpoint("batch.before_commit")
+            await batch.answer_held(db)
         crashpoint("batch.after_commit")
-        await batch.answer_held(db)
     for position in batch.written:
         instance.after_commit(batch.contexts[position])
     return [result for result in batch.results if result is not None]
+
+
+NOT_SO_SIMPLE = "BU001"  # what the database says when not every row and key of a statement was new
+
+
+@lru_cache
+def _at_once(rows: Rows) -> str:
+    """Keys, rows and events in one statement, which is its own transaction: all of them, or none."""
+    events = len(idempotency.NEW.given) + 1
+    first = events + len(outbox.EVENTS.given)
+    return f"""
+    WITH patience AS MATERIALIZED ({idempotency.PATIENCE}),
+    claimed AS ({idempotency.NEW.insert(1, after="patience")} RETURNING 1),
+    told AS ({outbox.EVENTS.insert(events)}),
+    written AS ({rows.insert(first)} RETURNING 1)
+    SELECT batch_complete((SELECT count(*) FROM claimed), (SELECT count(*) FROM written), ${first + len(rows.given)})
+    """  # noqa: S608 - declared pieces
 
 
 class _Batch:
@@ -136,6 +159,34 @@ class _Batch:
                 continue
             self.prepared[position] = prepared
             self.replies[position] = render(exchange.route, prepared.answer, ctx)
+
+    async def write_at_once(self, db: Connection) -> bool:
+        """All of it in one statement; False, and nothing written, when there is a conflict to be looked at."""
+        rows, positions = self.handler.rows, list(self.prepared)
+        if rows is None or not positions:
+            return rows is not None
+        try:
+            await db.execute(
+                _at_once(rows),
+                *idempotency.arrays(
+                    [self.claim(position) for position in positions],
+                    [self.replies[position] for position in positions],
+                    self.contexts[0].now,
+                ),
+                *outbox.arrays([event for position in positions for event in self.contexts[position].events]),
+                *rows.arrays([self.prepared[position].values or {} for position in positions]),
+                len(positions),
+            )
+        except asyncpg.LockNotAvailableError:
+            return False
+        except asyncpg.PostgresError as error:
+            if error.sqlstate != NOT_SO_SIMPLE:
+                raise
+            return False
+        for position in positions:
+            self.results[position] = self.replies[position]
+        self.written = positions
+        return True
 
     async def write(self, db: Connection) -> None:
         positions = list(self.prepared)

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -25,6 +26,7 @@ from bursar.core.errors import (
     ServiceUnavailable,
 )
 from bursar.db.pool import SESSION, Connection, Record
+from bursar.db.rows import Rows
 from bursar.http.families import Family, KeyScope
 
 DAY = timedelta(days=1)
@@ -145,11 +147,10 @@ WITH patience AS MATERIALIZED (
 ), claimed AS (
     INSERT INTO idempotency_key AS held
         (account_id, family, scope, key, fingerprint, status, headers, body, created_at, expires_at)
-    SELECT account_id, family, scope, key, fingerprint, status, headers, body, $9::timestamptz, $9::timestamptz + keep
+    SELECT k.*
     FROM patience
     CROSS JOIN unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::smallint[], $7::text[],
-                      $8::bytea[], $10::interval[])
-         AS k (account_id, family, scope, key, fingerprint, status, headers, body, keep)
+                      $8::bytea[], $9::timestamptz[], $10::timestamptz[]) AS k
     ON CONFLICT (account_id, family, scope, key) DO UPDATE
         SET fingerprint = excluded.fingerprint, status = excluded.status, headers = excluded.headers,
             body = excluded.body, sealed = false,
@@ -162,23 +163,38 @@ FROM (SELECT * FROM claimed ORDER BY key) AS claimed  -- sorted, so that all are
 """
 
 
+PATIENCE = "SELECT set_config('lock_timeout', '250ms', true)"  # a twin in flight elsewhere is not waited for long
+NEW = Rows(
+    "idempotency_key",
+    given={
+        "account_id": "bigint", "family": "text", "scope": "text", "key": "text", "fingerprint": "bytea",
+        "status": "smallint", "headers": "text", "body": "bytea", "created_at": "timestamptz",
+        "expires_at": "timestamptz",
+    },
+    unless="ON CONFLICT DO NOTHING",
+)  # fmt: skip
+
+
+def arrays(wanted: Sequence[Claim], replies: Sequence[Stored], now: datetime) -> list[list[Any]]:
+    """The keys with their replies, as the columns of `NEW`."""
+    return [
+        [claim.owner_id for claim in wanted],
+        [claim.family.name for claim in wanted],
+        [claim.scope for claim in wanted],
+        [claim.key for claim in wanted],
+        [claim.fingerprint for claim in wanted],
+        [reply.status for reply in replies],
+        [_pack(reply.headers) for reply in replies],
+        [reply.body for reply in replies],
+        [now] * len(wanted),
+        [now + claim.keep for claim in wanted],
+    ]
+
+
 async def claim_many(db: Connection, wanted: Sequence[Claim], replies: Sequence[Stored], now: datetime) -> set[int]:
     """Claims and completes many keys in one statement; returns the positions that were free."""
     try:
-        rows = await db.fetch(
-            _CLAIM_MANY,
-            [claim.owner_id for claim in wanted],
-            [claim.family.name for claim in wanted],
-            [claim.scope for claim in wanted],
-            [claim.key for claim in wanted],
-            [claim.fingerprint for claim in wanted],
-            [reply.status for reply in replies],
-            [_pack(reply.headers) for reply in replies],
-            [reply.body for reply in replies],
-            now,
-            [claim.keep for claim in wanted],
-            SESSION["lock_timeout"],
-        )
+        rows = await db.fetch(_CLAIM_MANY, *arrays(wanted, replies, now), SESSION["lock_timeout"])
     except asyncpg.LockNotAvailableError as error:
         if len(wanted) > 1:
             raise  # one of them; run alone, each will know

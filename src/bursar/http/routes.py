@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from bursar.core.errors import ApiError
 from bursar.db.pool import Connection, Database
+from bursar.db.rows import Rows
 from bursar.http.caller import Gate
 from bursar.http.context import Ctx
 from bursar.http.envelope import Answer
@@ -74,18 +75,21 @@ class Prepared:
 
     row: Any
     answer: Any
+    values: Mapping[str, Any] | None = None  # its columns, where the route declares them
 
 
 @dataclass(frozen=True, slots=True)
 class Batched:
     """`prepare(ctx, body)` decides without the database, for `ctx.id` and `ctx.now`; `apply` writes all rows at once.
 
-    `apply` returns, per row, None (written, answer as prepared), another answer, or the declared error it met.
+    `apply` returns, per row, None (written, answer as prepared), another answer, or the declared error it met. Where
+    `rows` declares a single table, a batch without any conflict is written in one statement, and `apply` is not asked.
     """
 
     sequence: str
     prepare: Callable[[Ctx, Any], Prepared]
     apply: Callable[[Connection, Sequence[Any]], Awaitable[Sequence[Answer | ApiError | None]]]
+    rows: Rows | None = None
 
 
 Handler = Read | Local | Processor | Batched

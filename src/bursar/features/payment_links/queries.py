@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
+from bursar.db.rows import Rows
 
 LINKS = Listing(
     select="SELECT * FROM payment_link",
@@ -16,31 +17,21 @@ LINKS = Listing(
 )
 
 
-async def next_id(db: Queryable) -> int:
-    return cast("int", await db.fetchval("SELECT nextval('payment_link_id')"))
+NEW = Rows(
+    "payment_link",
+    given={
+        "account_id": "bigint", "id": "bigint", "reference": "text", "amount_minor": "bigint", "currency": "text",
+        "details": "text", "ipn_url": "text", "success_url": "text", "cancel_url": "text", "customer_name": "text",
+        "customer_email": "text", "metadata": "jsonb", "application_fee_minor": "bigint", "max_payments": "integer",
+        "key_account_id": "bigint", "key_id": "bigint", "expires_at": "timestamptz", "created_at": "timestamptz",
+    },
+    derived={"updated_at": "created_at"},
+)  # fmt: skip
+_INSERT = NEW.insert()
 
 
-async def insert(db: Queryable, values: Mapping[str, Any]) -> Record:
-    row = await db.fetchrow(
-        """
-        INSERT INTO payment_link
-            (account_id, id, reference, amount_minor, currency, details, ipn_url, success_url, cancel_url,
-             customer_name, customer_email, metadata, application_fee_minor, max_payments, key_account_id, key_id,
-             expires_at, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18)
-        RETURNING *
-        """,
-        *(
-            values[name]
-            for name in (
-                "account_id", "id", "reference", "amount_minor", "currency", "details", "ipn_url", "success_url",
-                "cancel_url", "customer_name", "customer_email", "metadata", "application_fee_minor", "max_payments",
-                "key_account_id", "key_id", "expires_at", "created_at",
-            )
-        ),
-    )  # fmt: skip
-    assert row is not None
-    return row
+async def insert_many(db: Queryable, rows: Sequence[Mapping[str, Any]]) -> None:
+    await db.execute(_INSERT, *NEW.arrays(rows))
 
 
 async def find(db: Queryable, account_id: int, link_id: int) -> Record | None:

@@ -15,11 +15,7 @@ from bursar.features.payment_links.schemas import LinkChanges, LinkQuery, NewPay
 from bursar.http.caller import Gate
 from bursar.http.context import Ctx
 from bursar.http.envelope import Page
-from bursar.http.routes import Local, Read, Route
-
-
-async def create_link(ctx: Ctx, body: NewPaymentLink) -> PaymentLink:
-    return service.as_reply(await service.create(ctx, body), ctx.account.public_id, ctx.settings)
+from bursar.http.routes import Batched, Local, Read, Route
 
 
 async def list_links(ctx: Ctx, query: LinkQuery) -> Page:
@@ -56,7 +52,7 @@ ROUTES = (
         wrap="payment_link",
         status=201,
         errors=(CurrencyNotSupported, InvalidConnectApplicationFee, ProviderNotConfigured),
-        handler=Local(create_link),
+        handler=Batched("payment_link_id", service.prepare, service.apply, queries.NEW),
     ),
     Route(
         method="GET",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,16 +10,17 @@ from msgspec import UNSET
 
 from bursar.core.errors import NotCancelable, NotFound, ValidationFailed
 from bursar.core.money import format_major
-from bursar.db.pool import Database, persist
+from bursar.db.pool import Connection, Database, persist
 from bursar.features.payment_links import queries
 from bursar.features.payment_links.queries import find
 from bursar.features.payment_links.schemas import NewPaymentLink, PaymentLink
 from bursar.features.payments import service as payments
 from bursar.features.payments.service import Row
 from bursar.http.context import Ctx
+from bursar.http.routes import Prepared
 from bursar.settings import Settings
 
-__all__ = ["as_reply", "cancel", "checkout_for", "checkout_url", "create", "find", "open_payment"]
+__all__ = ["as_reply", "cancel", "checkout_for", "checkout_url", "find", "open_payment"]
 
 PAGE = "link"
 PAYABLE_FOR = timedelta(hours=24)
@@ -52,37 +54,41 @@ def as_reply(row: Row, public_id: str, settings: Settings) -> PaymentLink:
     )
 
 
-async def create(ctx: Ctx, body: NewPaymentLink) -> Row:
+def prepare(ctx: Ctx, body: NewPaymentLink) -> Prepared:
     payments.check_can_be_paid(ctx)
     payments.check_addresses(ctx, body)
     amount = payments.checked_amount(ctx, body.amount, body.currency)
     if body.expires_at is not None and body.expires_at <= ctx.now:
         raise ValidationFailed(details={"expires_at": ["must be in the future"]})
     assert ctx.caller is not None
-    link_id = await queries.next_id(ctx.db)
-    return await queries.insert(
-        ctx.db,
-        {
-            "account_id": ctx.account.account_id,
-            "id": link_id,
-            "reference": payments.reference.make(payments.reference.LINK, link_id),
-            "amount_minor": amount,
-            "currency": body.currency,
-            "details": body.details,
-            "ipn_url": body.ipn_url,
-            "success_url": body.success_url,
-            "cancel_url": body.cancel_url,
-            "customer_name": body.customer_name,
-            "customer_email": body.customer_email,
-            "metadata": body.metadata,
-            "application_fee_minor": payments.platform_fee(ctx, body.connect_application_fee, amount, body.currency),
-            "max_payments": body.max_payments,
-            "key_account_id": ctx.caller.owner.account_id,
-            "key_id": ctx.caller.key_id,
-            "expires_at": body.expires_at,
-            "created_at": ctx.now,
-        },
-    )
+    values = {
+        "account_id": ctx.account.account_id,
+        "id": ctx.id,
+        "reference": payments.reference.make(payments.reference.LINK, ctx.id),
+        "amount_minor": amount,
+        "currency": body.currency,
+        "details": body.details,
+        "ipn_url": body.ipn_url,
+        "success_url": body.success_url,
+        "cancel_url": body.cancel_url,
+        "customer_name": body.customer_name,
+        "customer_email": body.customer_email,
+        "metadata": body.metadata,
+        "application_fee_minor": payments.platform_fee(ctx, body.connect_application_fee, amount, body.currency),
+        "status": "pending",
+        "max_payments": body.max_payments,
+        "payments": 0,
+        "key_account_id": ctx.caller.owner.account_id,
+        "key_id": ctx.caller.key_id,
+        "expires_at": body.expires_at,
+        "created_at": ctx.now,
+    }
+    return Prepared(values, as_reply(values, ctx.account.public_id, ctx.settings), values)
+
+
+async def apply(db: Connection, rows: Sequence[Mapping[str, Any]]) -> Sequence[None]:
+    await queries.insert_many(db, rows)
+    return [None] * len(rows)
 
 
 async def cancel(ctx: Ctx, link_id: int) -> Row:

@@ -63,7 +63,7 @@ def prepare(ctx: Ctx, body: NewHostedPayment) -> Prepared:
     public_id = ctx.account.public_id
     ctx.emit("transaction.created", {"transaction": views.transaction(values, public_id)})
     answer = views.hosted_payment(values, public_id, ctx.settings)
-    return Prepared(NewRow(values, public_id, ctx.settings), answer)
+    return Prepared(NewRow(values, public_id, ctx.settings), answer, values)
 
 
 def check_can_be_paid(ctx: Ctx) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
+from bursar.db.rows import Rows
 
 HOSTED = Listing(
     select="SELECT * FROM payment",
@@ -27,27 +28,22 @@ TRANSACTIONS = Listing(
     search=("payment_reference", "identifier", "customer_name", "customer_email", "remark"),
 )
 
-# What a new payment is made of, in the order of INSERT below, with the types of its arrays.
-_NEW = {
-    "account_id": "bigint", "id": "bigint", "kind": "text", "channel": "text", "payment_reference": "text",
-    "identifier": "text", "amount_minor": "bigint", "currency": "text", "details": "text", "ipn_url": "text",
-    "success_url": "text", "cancel_url": "text", "customer_name": "text", "customer_email": "text",
-    "customer_phone": "text", "metadata": "jsonb", "link_id": "bigint", "key_account_id": "bigint",
-    "key_id": "bigint", "platform_id": "bigint", "fee_payer": "text", "application_fee_minor": "bigint",
-    "expires_at": "timestamptz", "created_at": "timestamptz",
-}  # fmt: skip
-
-_COLUMNS = ", ".join(_NEW)
-_ARRAYS = ", ".join(f"${position}::{type_}[]" for position, type_ in enumerate(_NEW.values(), 1))
-_INSERT = f"""
--- New payments; one whose order already has a live checkout yields no row. In order, so that batches do not cross.
-INSERT INTO payment ({_COLUMNS}, due_at, updated_at)
-SELECT {_COLUMNS}, expires_at, created_at
-FROM unnest({_ARRAYS}) AS new ({_COLUMNS})
-ORDER BY account_id, identifier
-ON CONFLICT (account_id, identifier) WHERE status IN ('pending', 'succeeded', 'refunded') DO NOTHING
-RETURNING id
-"""  # noqa: S608 - put together from the table above
+# A new payment; one whose order already has a live checkout is left out. In order, so that batches do not cross.
+NEW = Rows(
+    "payment",
+    given={
+        "account_id": "bigint", "id": "bigint", "kind": "text", "channel": "text", "payment_reference": "text",
+        "identifier": "text", "amount_minor": "bigint", "currency": "text", "details": "text", "ipn_url": "text",
+        "success_url": "text", "cancel_url": "text", "customer_name": "text", "customer_email": "text",
+        "customer_phone": "text", "metadata": "jsonb", "link_id": "bigint", "key_account_id": "bigint",
+        "key_id": "bigint", "platform_id": "bigint", "fee_payer": "text", "application_fee_minor": "bigint",
+        "expires_at": "timestamptz", "created_at": "timestamptz",
+    },
+    derived={"due_at": "expires_at", "updated_at": "created_at"},
+    order="account_id, identifier",
+    unless="ON CONFLICT (account_id, identifier) WHERE status IN ('pending', 'succeeded', 'refunded') DO NOTHING",
+)  # fmt: skip
+_INSERT = f"{NEW.insert()} RETURNING id"
 
 
 async def next_id(db: Queryable) -> int:
@@ -56,8 +52,7 @@ async def next_id(db: Queryable) -> int:
 
 async def insert_many(db: Queryable, rows: Sequence[Mapping[str, Any]]) -> set[int]:
     """The ids of those that were written."""
-    columns = [[row[name] for row in rows] for name in _NEW]
-    return {record["id"] for record in await db.fetch(_INSERT, *columns)}
+    return {record["id"] for record in await db.fetch(_INSERT, *NEW.arrays(rows))}
 
 
 async def live_of(db: Queryable, orders: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Record]:

@@ -62,7 +62,7 @@ def _create(path: str, name: str, summary: str, **more: Any) -> Route:
         reply=HostedPayment,
         status=201,
         errors=(CurrencyNotSupported, InvalidConnectApplicationFee, DuplicateResource, ProviderNotConfigured),
-        handler=Batched("payment_id", creation.prepare, creation.apply),
+        handler=Batched("payment_id", creation.prepare, creation.apply, queries.NEW),
         **more,
     )
 
