@@ -29,14 +29,16 @@ class MerchantPricing(msgspec.Struct):
     help: str
 
 
+def price(own: Mapping[str, Any], name: str) -> Decimal:
+    """One price in force: the account's own, else the default."""
+    return Decimal(str(own[name])).quantize(Decimal("0.01")) if name in own else DEFAULTS[name]
+
+
 def effective(own: Mapping[str, Any]) -> MerchantPricing:
     """The prices in force: the account's own where it has any, the defaults elsewhere."""
-    prices = {
-        name: Decimal(str(own.get(name, default))).quantize(Decimal("0.01")) for name, default in DEFAULTS.items()
-    }
     custom = any(name in own for name in DEFAULTS)
     return MerchantPricing(
-        **prices,
+        **{name: price(own, name) for name in DEFAULTS},
         status="custom" if custom else "default",
         help="Fees are a fixed amount plus a percentage of the payment, rounded half-up to the penny.",
     )

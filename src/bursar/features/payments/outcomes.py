@@ -38,6 +38,7 @@ class Change:
     row: Record
     state: PaymentState
     values: dict[str, Any]  # the columns that may change
+    after: Mapping[str, Any] = field(default_factory=dict)  # all columns, as they will be
     attempts: list[dict[str, Any]] = field(default_factory=list)
     captured: bool = False  # just now
     late: bool = False  # captured, though it had been closed
@@ -45,10 +46,6 @@ class Change:
     @property
     def place(self) -> tuple[int, int]:
         return self.row["account_id"], self.row["id"]
-
-    @property
-    def after(self) -> Mapping[str, Any]:
-        return {**dict(self.row), **self.values}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +124,7 @@ def decide(row: Record, known: frozenset[str], state: PaymentState, ctx: Ctx, no
         values |= {"status": "succeeded", "fee_minor": fee, "paid_at": now, "closing": None, "due_at": None}
     elif pending and values["attempts"] >= states.ATTEMPTS_LARGEST and row["closing"] is None:
         values |= {"closing": "attempts", "due_at": now}
+    change.after = {**row, **values}
     return change
 
 
@@ -163,13 +161,14 @@ async def _write(acts: Acts, changes: list[Change]) -> None:
 
 
 def _payment_journals(changes: list[Change], now: datetime) -> list[Journal]:
+    settles_at = settlement_date(now)
     return [
         journals.payment(
             account_id=change.row["account_id"],
             transaction_id=change.row["id"],
             currency=change.row["currency"],
             amount=change.row["amount_minor"],
-            settles_at=None if change.state.funds_available_at_once else settlement_date(now),
+            settles_at=None if change.state.funds_available_at_once else settles_at,
             processing_fee=change.values["fee_minor"],
             application_fee=change.row["application_fee_minor"] or 0,
             platform_id=change.row["platform_id"],

@@ -32,9 +32,8 @@ def amount_minor(value: Decimal | int | str, currency: str) -> int:
 
 def processing_fee(own_prices: Mapping[str, Any], channel: str, amount: int, currency: str) -> int:
     """What the service charges for a payment of this amount through this channel."""
-    prices = pricing.effective(own_prices)
-    fixed: Decimal = getattr(prices, f"{channel}_fixed_fee")
-    percent: Decimal = getattr(prices, f"{channel}_percent_fee")
+    fixed = pricing.price(own_prices, f"{channel}_fixed_fee")
+    percent = pricing.price(own_prices, f"{channel}_percent_fee")
     return Fee(int(fixed.scaleb(exponent(currency))), percent).on(amount)
 
 
