@@ -93,9 +93,15 @@ _BRANDS: Final[tuple[tuple[str, str, range | tuple[int, ...]], ...]] = (
     ("6759", "6759", range(12, 20)),  # Maestro
     ("6761", "6763", range(12, 20)),  # Maestro
 )
+_PREFIXES: Final = {
+    length: tuple((lowest, highest) for lowest, highest, lengths in _BRANDS if length in lengths)
+    for length in range(12, 20)
+}
 _MIN_CARD_DIGITS: Final = 12
 _MAX_CARD_DIGITS: Final = 19
-_LUHN_DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
+_MAX_RUNS: Final = 2000  # a text with more numbers of a card's length is a list of them
+_LUHN_DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
+_NOT_DIGITS: Final = {number: None for number in range(128) if not chr(number).isdigit()}
 
 # A space or hyphen of any kind, as pages and word processors write them.
 _SEPARATOR = r"[ \u00a0\u2007\u2009\u202f\u2010-\u2015\u2212-]"
@@ -249,24 +255,29 @@ def _card_number_spans(text: str) -> Iterator[tuple[int, int]]:
             yield match.span()
             continue
         # `4242424242424242 123`: written in one piece, a number is whole whatever stands beside it.
-        for run in _SOLID_RUN.finditer(group):
+        for count, run in enumerate(_SOLID_RUN.finditer(group)):
+            if count >= _MAX_RUNS:
+                yield match.start() + run.start(), match.end()
+                break
             if len(run[0]) <= _MAX_CARD_DIGITS and _is_card_number(_ascii_digits(run[0])):
                 yield match.start() + run.start(), match.start() + run.end()
 
 
 def _ascii_digits(group: str) -> str:
+    if group.isascii():
+        return group.translate(_NOT_DIGITS)
     return "".join(str(int(char)) for char in group if char.isdecimal())
 
 
 def _is_card_number(digits: str) -> bool:
-    return any(
-        len(digits) in lengths and lowest <= digits[: len(lowest)] <= highest for lowest, highest, lengths in _BRANDS
-    ) and luhn_valid(digits)
+    prefixes = _PREFIXES.get(len(digits), ())
+    return any(lowest <= digits[: len(lowest)] <= highest for lowest, highest in prefixes) and luhn_valid(digits)
 
 
 def luhn_valid(digits: str) -> bool:
     """Whether the last of the digits is the check digit of the others."""
-    total = sum(map(int, digits[-1::-2])) + sum(_LUHN_DOUBLED[int(digit)] for digit in digits[-2::-2])
+    raw = digits.encode()
+    total = sum(raw[-1::-2]) + sum(raw[-2::-2].translate(_LUHN_DOUBLED)) - ord("0") * len(raw)
     return total % 10 == 0
 
 

@@ -24,6 +24,7 @@ from bursar.core.errors import ApiError, BadRequest, PayloadTooLarge, UnknownFie
 
 NUMBER_LONGEST = 40
 PARTS_LARGEST = 64
+VALUES_LARGEST = 20_000  # of a whole JSON body; commas in its texts count, too
 
 
 class _TooDeep(Exception):
@@ -74,7 +75,9 @@ async def read(request: falcon.asgi.Request, limit: int) -> bytes:
 
 
 def decode_json(raw: bytes, depth_limit: int) -> dict[str, Any]:
-    """A JSON object with exact decimals. 400 for bad grammar, 413 for nesting beyond the limit."""
+    """A JSON object with exact decimals. 400 for bad grammar, 413 for too many values or too deep a nesting."""
+    if len(raw) > VALUES_LARGEST and raw.count(b",") + raw.count(b"[") + raw.count(b"{") > VALUES_LARGEST:
+        raise PayloadTooLarge(details={"max_values": VALUES_LARGEST})
     try:
         tree = _json.decode(raw.decode())
     except UnicodeDecodeError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.faults.hostile import raw
+from tests.faults.hostile import bombs, raw
 from tests.faults.running import Part
 
 PARTS: dict[str, Part] = {
     "raw": raw.run,
+    "bombs": bombs.run,
 }
