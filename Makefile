@@ -39,8 +39,8 @@ migrate: $(RUNTIME) ## Bring the database to this version's schema.
 openapi: $(RUNTIME) ## Write docs/openapi.json.
 	@BURSAR_ENV=test $(BIN)/bursar openapi --output docs/openapi.json
 
-bench: $(DEV) ## Measure the service beside the database's own speed.
-	@$(BIN)/python -m bench
+bench: $(DEV) ## Measure every case beside its floor (ARGS="--seconds 1 payments" for less).
+	@$(BIN)/python -m bench $(ARGS)
 
 lock: ## Pin the requirements anew (for maintainers; needs uv).
 	@for name in runtime dev; do \
