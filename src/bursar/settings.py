@@ -137,6 +137,7 @@ class Settings(BaseModel):
         SecretStr(""),
         description="Where e-mail goes: smtp://user:password@host:587 (STARTTLS) or smtps://…; empty: nowhere.",
     )
+    customer_notices: bool = Field(True, description="Sends customers their receipts and notices of refunds.")
     mail_from: str = Field("Bursar <no-reply@localhost>", description="Sender of the e-mail that the service sends.")
 
     crashpoint: str = Field("", description="Where a test instance shall die, for tests of faults.")
