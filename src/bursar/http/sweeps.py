@@ -1,9 +1,10 @@
-"""Tidying up after requests: keys past their retention, counters of past minutes."""
+"""Tidying up after requests: keys past their retention, counters of past minutes, lists that have grown."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from bursar.db import tallies
 from bursar.db.sweep import Desk, Sweep
 
 BATCH = 1000
@@ -34,4 +35,4 @@ async def _drop_counters(desk: Desk, _: datetime) -> int:
     return int(done.split()[1])
 
 
-SWEEPS = (Sweep("idempotency_keys", _expire_keys), Sweep("rate_counters", _drop_counters))
+SWEEPS = (Sweep("idempotency_keys", _expire_keys), Sweep("rate_counters", _drop_counters), tallies.SWEEP)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
@@ -13,6 +14,7 @@ LINKS = Listing(
     select="SELECT * FROM payment_link",
     scope="account_id = $1",
     filters={"status": "status = {}"},
+    total=tallies.PAYMENT_LINKS.total(),
 )
 
 
