@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from bursar.core.errors import ApiError, BadRequest, PayloadTooLarge, UnknownFields, ValidationFailed
-from bursar.http.body import VALUES_LARGEST, decode_json, decode_multipart, decode_query, validate
+from bursar.http.body import FIELD_LARGEST, VALUES_LARGEST, decode_json, decode_multipart, decode_query, validate
 from bursar.http.schemas import Body, StrictBody
 
 texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
@@ -123,6 +123,11 @@ class TestForms:
             lines.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n{value}\r\n')
         raw = "".join(lines).encode() + f"--{boundary}--\r\n".encode()
         return decode_multipart(raw, f"multipart/form-data; boundary={boundary}")
+
+    def test_a_field_that_is_no_file_has_its_limit(self) -> None:
+        assert len(self._form("b", ("a", "x" * FIELD_LARGEST, None)).fields["a"]) == FIELD_LARGEST
+        with pytest.raises(PayloadTooLarge):
+            self._form("b", ("a", "x" * (FIELD_LARGEST + 1), None))
 
     def test_fields_and_files(self) -> None:
         parts = self._form("b", ("a", "1", None), ("t[]", "x", None), ("t[]", "y", None), ("f", "data", "f.txt"))

@@ -121,10 +121,12 @@ _DIGITS: Final = re.compile(
     | [0-9]{{2}}-[0-9]{{2}}-[0-9]{{2}}[ -][0-9]{{8}}(?![ -]?[0-9])        # sort code and account number
     | [0-9]{{1,2}}/[0-9]{{2,4}}(?![0-9])                                  # date, as beside a card number
     | [0-9]{{1,9}}\.[0-9]+                                                # decimal fraction
-    | (?P<group> \d+ (?: {_SEPARATOR} (?![0-9]{{1,2}}[/.][0-9]) \d+ )* )
+    | (?P<group> \d++ (?: {_SEPARATOR} \d++ )*+ )
     """,
     re.VERBOSE,
 )
+# What a group ends with when a date or a fraction follows it: `12` of `4242 4242 4242 4242 12/26`.
+_ALIEN: Final = re.compile(rf"{_SEPARATOR}[0-9]{{1,2}}\Z")
 # An IBAN of 34 digits with a separator after each; nothing longer can be a card number or an IBAN.
 _MAX_GROUP_CHARS: Final = 68
 _IBAN_HEAD: Final = re.compile(r"[A-Za-z]{2}(?:[0-9]{2} ?[A-Za-z]{4} ?)?\Z")
@@ -244,23 +246,35 @@ def _is_card_number_value(value: object) -> bool:
 def _card_number_spans(text: str) -> Iterator[tuple[int, int]]:
     if len(text) < _MIN_CARD_DIGITS or _ENOUGH_DIGITS.search(text) is None:
         return
-    for match in _DIGITS.finditer(text):
-        group = match["group"]
-        if group is None or len(group) < _MIN_CARD_DIGITS:
+    for start, group in _digit_groups(text):
+        if len(group) < _MIN_CARD_DIGITS:
             continue
         digits = _ascii_digits(group) if len(group) <= _MAX_GROUP_CHARS else ""
-        if _ends_iban(text[max(0, match.start() - _IBAN_HEAD_CHARS) : match.start()], digits):
+        if _ends_iban(text[max(0, start - _IBAN_HEAD_CHARS) : start], digits):
             continue
         if _is_card_number(digits):
-            yield match.span()
+            yield start, start + len(group)
             continue
         # `4242424242424242 123`: written in one piece, a number is whole whatever stands beside it.
         for count, run in enumerate(_SOLID_RUN.finditer(group)):
             if count >= _MAX_RUNS:
-                yield match.start() + run.start(), match.end()
+                yield start + run.start(), start + len(group)
                 break
             if len(run[0]) <= _MAX_CARD_DIGITS and _is_card_number(_ascii_digits(run[0])):
-                yield match.start() + run.start(), match.start() + run.end()
+                yield start + run.start(), start + run.end()
+
+
+def _digit_groups(text: str) -> Iterator[tuple[int, str]]:
+    """Digits that belong together, and where they start."""
+    at = 0
+    while (match := _DIGITS.search(text, at)) is not None:
+        at, group = match.end(), match["group"]
+        if group is None:
+            continue
+        if text[at : at + 1] in ("/", ".") and "0" <= text[at + 1 : at + 2] <= "9" and _ALIEN.search(group[-3:]):
+            at -= 1 + group[-2:].isdecimal()
+            group = text[match.start() : at - 1]
+        yield match.start(), group
 
 
 def _ascii_digits(group: str) -> str:

@@ -24,6 +24,7 @@ from bursar.core.errors import ApiError, BadRequest, PayloadTooLarge, UnknownFie
 
 NUMBER_LONGEST = 40
 PARTS_LARGEST = 64
+FIELD_LARGEST = 256 * 1024  # of a form's field that is no file
 VALUES_LARGEST = 20_000  # of a whole JSON body; commas in its texts count, too
 
 
@@ -169,13 +170,20 @@ _multipart.parse_options.max_body_part_count = PARTS_LARGEST
 _multipart.parse_options.max_body_part_buffer_size = 12 * 1024 * 1024
 
 
+def _field(part: Any) -> bytes:
+    content = bytes(part.stream.read(FIELD_LARGEST + 1))
+    if len(content) > FIELD_LARGEST:
+        raise PayloadTooLarge(details={"max_bytes": FIELD_LARGEST})
+    return content
+
+
 def decode_multipart(raw: bytes, content_type: str) -> Parts:
     """Fields and files of a form. A field named `x[]` or sent twice becomes a list."""
     parts = Parts()
     try:
         for part in _multipart.deserialize(io.BytesIO(raw), content_type, len(raw)):
             name = (part.name or "").removesuffix("[]")
-            content = part.get_data()
+            content = part.get_data() if part.filename is not None else _field(part)
             if part.filename == "" and not content:
                 continue  # a form's file field that was left empty
             if part.filename is not None:

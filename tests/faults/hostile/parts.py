@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.faults.hostile import bombs, raw
+from tests.faults.hostile import bombs, raw, uploads
 from tests.faults.running import Part
 
 PARTS: dict[str, Part] = {
     "raw": raw.run,
     "bombs": bombs.run,
+    "uploads": uploads.run,
 }
