@@ -96,7 +96,7 @@ def london_day(moment: datetime) -> date:
 def shown_moment(moment: datetime) -> str:
     """As people in London read it: 3 March 2025, 14:05 GMT."""
     there = moment.astimezone(LONDON)
-    return f"{there.day} {there:%B %Y}, {there:%H:%M %Z}"
+    return f"{there.day} {there:%B %Y}, {there:%H:%M}\u00a0{there:%Z}"
 
 
 def london_day_bounds(day: date) -> tuple[datetime, datetime]:

@@ -48,7 +48,7 @@ UNKNOWN = message(
 # Per status: title, text, tone of the sign, HTTP status.
 STATES: dict[str, tuple[str, str, str, int]] = {
     "succeeded": ("Payment received", "Thank you. You can keep this page as your receipt.", "good", 200),
-    "refunded": ("Payment refunded", "The whole amount went back to the card it came from.", "neutral", 200),
+    "refunded": ("Payment refunded", "The whole amount went back to the card it came from.", "back", 200),
     "processing": ("Your bank is deciding", "This page looks again by itself. Please do not pay twice.", "wait", 200),
     "closing": ("This checkout is being closed", "It can no longer be paid.", "wait", 410),
     "cancelled": ("This checkout was cancelled", "Nothing was taken from your card.", "neutral", 410),

@@ -55,18 +55,33 @@ DATA: dict[str, dict[str, Any]] = {
 
 # What a person must be able to read in each, subject first.
 SAYS = {
-    "transaction.succeeded": ["Your receipt from Shop: £10.50", "Two books", "order-1", "PAY-1", "13:00 BST", "/pay/"],
+    "transaction.succeeded": [
+        "Your receipt from Shop: £10.50",
+        "Two books",
+        "order-1",
+        "PAY-1",
+        "13:00\u00a0BST",
+        "/pay/",
+    ],
     "transaction.refunded": ["Your refund from Shop: £4.00", "part of your payment", "£10.50", "RFD-1001"],
     "payout.paid": ["Paid out: £1,250.00 to Shop", "July"],
     "payout.failed": ["A payout of £1,250.00 to Shop could not be made", "The bank account is closed."],
     "payout.returned": ["A payout of £1,250.00 to Shop came back", "back in your balance"],
     "disburse.payout.failed": ["A payout of £1,250.00 to Shop could not be made"],
     "disburse.payout.returned": ["A payout of £1,250.00 to Shop came back"],
-    "dispute.created": ["Shop: a payment of £10.50 is disputed", "Product not received", "1 December 2025, 00:00 GMT"],
+    "dispute.created": [
+        "Shop: a payment of £10.50 is disputed",
+        "Product not received",
+        "1 December 2025, 00:00\u00a0GMT",
+    ],
     "dispute.deadline_near": ["Shop: answer dispute DISPUTE-1001 by 1 December 2025, 00:00 GMT"],
     "dispute.won": ["Shop: dispute DISPUTE-1001 was decided for you", "£10.50"],
     "dispute.lost": ["Shop: dispute DISPUTE-1001 was decided for the customer"],
-    "kyc.link_created": ["Shop: please confirm who you are", "https://pay.example/verify/1", "2 July 2025, 13:00 BST"],
+    "kyc.link_created": [
+        "Shop: please confirm who you are",
+        "https://pay.example/verify/1",
+        "2 July 2025, 13:00\u00a0BST",
+    ],
     "webhook.disabled": ["Shop: a webhook was switched off", "https://shop.example/hook", "410"],
 }
 

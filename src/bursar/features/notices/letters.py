@@ -6,6 +6,7 @@ link or a heading. How the parts look as text and as a page is `writing`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,10 +49,11 @@ def _amount(resource: Mapping[str, Any], name: str = "amount") -> str:
 
 def _facts(*facts: tuple[str, str | None]) -> tuple[tuple[str, str], ...]:
     """Those that are known, each on one line and not too long."""
-    return tuple((name, _shortened(" ".join(value.split()))) for name, value in facts if value)
+    return tuple((name, _one_line(value)) for name, value in facts if value)
 
 
-def _shortened(text: str) -> str:
+def _one_line(text: str) -> str:
+    text = re.sub(r"[ \t\r\n\f\v]+", " ", text).strip()  # spaces that do not break stay
     return text if len(text) <= LONGEST_FACT else text[: LONGEST_FACT - 1] + "…"
 
 
@@ -239,7 +241,7 @@ def verification_link(told: Told) -> Letter:
         heading="Please confirm who you are",
         text=f"So that {told.business} can take payments, its identity has to be verified. It takes a few minutes; "
         "have your passport, driving licence or identity card at hand.",
-        facts=_facts(("The link works until", _moment(link["expires_at"]))),
+        facts=_facts(("Valid until", _moment(link["expires_at"]))),
         action=("Start the verification", link["url"]),
         after="The link is for you alone. Please do not forward this message.",
     )
