@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check browser migrate openapi bench lock clean
+.PHONY: help setup run test check browser migrate openapi bench bench-peers bench-profile lock clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(DEV) ## Install everything for development and tests into .venv.
 
@@ -41,6 +41,12 @@ openapi: $(RUNTIME) ## Write docs/openapi.json.
 
 bench: $(DEV) ## Measure every case beside its floor (ARGS="--seconds 1 payments" for less).
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(DEV) ## Measure peers from the package registries beside the service.
+	@$(BIN)/python -m bench.peers
+
+bench-profile: $(DEV) ## Draw a flame graph of one case (CASE=create, read, list, outcome, ledger, deliver).
+	@$(BIN)/python -m bench.profiling $(or $(CASE),create)
 
 lock: ## Pin the requirements anew (for maintainers; needs uv).
 	@for name in runtime dev; do \

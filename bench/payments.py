@@ -112,7 +112,7 @@ def _reads(staged: Stage, app: Server, creating: Creating, seconds: float, times
     page_path = "/v2/transactions?per_page=25"
     page = _fetch(app, page_path, secret)
     assert len(json.loads(page)["data"]) == 25
-    ids = asyncio.run(_newest(staged, creating.merchant["merchant_id"]))
+    ids = asyncio.run(newest(staged, creating.merchant["merchant_id"]))
     ones = [requests.get(f"/v2/hosted-payments/{number}", secret) for number in ids]
     one = _fetch(app, f"/v2/hosted-payments/{ids[0]}", secret)
     bare = staged.start("bare", BENCH_SIZES=f"{len(one)},{len(page)}")
@@ -135,7 +135,7 @@ def _reads(staged: Stage, app: Server, creating: Creating, seconds: float, times
     )
 
 
-async def _newest(staged: Stage, merchant_id: int) -> list[int]:
+async def newest(staged: Stage, merchant_id: int) -> list[int]:
     connection = await staged.connect()
     try:
         found = await connection.fetch(

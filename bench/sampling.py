@@ -1,20 +1,21 @@
 """Where a process spends its time: a sampler that any process can run in itself, and the flame graph of what it saw.
 
-A timer of processor time interrupts the process every millisecond; what is on the stack then is counted. Time in C
-code counts for the Python line that called it.
+A timer interrupts the process every other millisecond; what is on the stack then is counted with the processor time spent
+since the last look, so waiting counts for nothing. Time in C code counts for the Python line that called it.
 """
 
 from __future__ import annotations
 
 import html
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
-EVERY_S = 0.001
+EVERY_S = 0.002
 DEEPEST = 80
 WIDTH, ROW = 1400, 17
 NARROWEST = 0.8  # pixels; what is less wide is left out
@@ -22,36 +23,45 @@ NARROWEST = 0.8  # pixels; what is less wide is left out
 
 @contextmanager
 def sampled(path: str | None) -> Iterator[None]:
-    """Writes folded stacks (`a;b;c 12`) to `path` when the block ends; does nothing without one."""
+    """Writes folded stacks (`a;b;c 120`, in microseconds) to `path` when the block ends; does nothing without one."""
     if path is None:
         yield
         return
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[int, ...]] = Counter()
+    codes: dict[int, CodeType] = {}
+    last = time.process_time_ns()
 
     def look(_: int, frame: FrameType | None) -> None:
-        names: list[str] = []
-        while frame is not None and len(names) < DEEPEST:
-            names.append(_name(frame))
+        nonlocal last
+        now = time.process_time_ns()
+        stack: list[int] = []
+        while frame is not None and len(stack) < DEEPEST:
+            number = id(frame.f_code)
+            codes[number] = frame.f_code
+            stack.append(number)
             frame = frame.f_back
-        seen[";".join(reversed(names))] += 1
+        seen[tuple(reversed(stack))] += (now - last) // 1000
+        last = time.process_time_ns()  # the look itself is nobody's
+        signal.setitimer(signal.ITIMER_REAL, EVERY_S)  # never while still looking
 
-    before = signal.signal(signal.SIGPROF, look)
-    signal.setitimer(signal.ITIMER_PROF, EVERY_S, EVERY_S)
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, EVERY_S)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-        Path(path).write_text("".join(f"{stack} {count}\n" for stack, count in seen.items()))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        names = {number: _name(code) for number, code in codes.items()}
+        lines = (";".join(names[number] for number in stack) + f" {spent}\n" for stack, spent in seen.items())
+        Path(path).write_text("".join(lines))
 
 
-def _name(frame: FrameType) -> str:
-    code = frame.f_code
+def _name(code: CodeType) -> str:
     parts = Path(code.co_filename).with_suffix("").parts
     start = max((parts.index(root) for root in ("bursar", "bench", "site-packages", "python3.11") if root in parts),
                 default=len(parts) - 2)  # fmt: skip
     module = ".".join(parts[start:]).removeprefix("site-packages.")
-    return f"{module}:{code.co_qualname if hasattr(code, 'co_qualname') else code.co_name}"
+    return f"{module}:{code.co_qualname}"
 
 
 # The picture ---------------------------------------------------------------------------------------------------
@@ -64,7 +74,7 @@ class _Node:
 
 
 def flame_graph(folded: str, title: str) -> str:
-    """An SVG: each box is a function, as wide as its share of the samples, on top of who called it."""
+    """An SVG: each box is a function, as wide as its share of the time, on top of who called it."""
     root = _Node()
     for line in folded.splitlines():
         stack, _, count = line.rpartition(" ")
@@ -101,14 +111,14 @@ def _box(box: tuple[float, int, float, str, int], height: int, total: int) -> st
     letters = int(width / 6.8)
     label = html.escape(name[: letters - 1] + "…" if len(name) > letters else name) if letters > 3 else ""
     return (
-        f"<g><title>{html.escape(name)}: {count / total:.1%} ({count} ms)</title>"
+        f"<g><title>{html.escape(name)}: {count / total:.1%} ({count / 1000:.0f} ms)</title>"
         f'<rect x="{x:.1f}" y="{y}" width="{width - 0.3:.1f}" height="{ROW - 1}" fill="hsl({hue},75%,{light}%)"/>'
         f'<text x="{x + 2:.1f}" y="{y + ROW - 5}">{label}</text></g>'
     )
 
 
 def hottest(folded: str, most: int = 25) -> list[tuple[str, float, float]]:
-    """(function, share of the samples in itself, share with what it calls), by the first."""
+    """(function, its share of the time in itself, its share with what it calls), by the first."""
     own: Counter[str] = Counter()
     whole: Counter[str] = Counter()
     total = 0

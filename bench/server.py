@@ -108,7 +108,8 @@ async def serve(kind: str, listener: socket.socket) -> None:
 
 async def _until_told(server: Any, listener: socket.socket) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: setattr(server, "should_exit", True))
-    await server.serve(sockets=[listener])
+    with sampling.sampled(os.environ.get("BENCH_PROFILE")):
+        await server.serve(sockets=[listener])
 
 
 async def outcomes() -> None:
@@ -121,18 +122,17 @@ async def outcomes() -> None:
         running = asyncio.create_task(Worker(settings, db, (callbacks.SWEEP,)).run())
         settle_memory()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
-        with suppress(asyncio.CancelledError):
+        with sampling.sampled(os.environ.get("BENCH_PROFILE")), suppress(asyncio.CancelledError):
             await running
     finally:
         await db.close()
 
 
 def main() -> None:
-    with sampling.sampled(os.environ.get("BENCH_PROFILE")):
-        if sys.argv[1] == "outcomes":
-            uvloop.run(outcomes())
-        else:
-            uvloop.run(serve(sys.argv[1], socket.socket(fileno=int(sys.argv[3]))))
+    if sys.argv[1] == "outcomes":
+        uvloop.run(outcomes())
+    else:
+        uvloop.run(serve(sys.argv[1], socket.socket(fileno=int(sys.argv[3]))))
 
 
 if __name__ == "__main__":

@@ -213,6 +213,11 @@ class Stage:
     async def connect(self, url: str | None = None) -> asyncpg.Connection[asyncpg.Record]:
         return await asyncpg.connect(url or self.urls.owner, statement_cache_size=0)
 
+    @property
+    def admin(self) -> str:
+        """The service's database as the superuser."""
+        return self.urls.admin.replace("/postgres?", "/bursar?")
+
     def close(self) -> None:
         for process in self._processes:
             process.terminate()
@@ -225,10 +230,12 @@ class Stage:
 
 
 @contextmanager
-def stage(*, slow_flush: bool = False) -> Iterator[Stage]:
-    """Everything that a benchmark needs, gone afterwards. With `slow_flush` each flush of the disk takes 1 ms more."""
+def stage(*, slow_flush: bool = False, **settings: str) -> Iterator[Stage]:
+    """Everything that a benchmark needs, gone afterwards. With `slow_flush` each flush of the disk takes 1 ms more;
+    `settings` are PostgreSQL's.
+    """
     directory = Path(tempfile.mkdtemp(prefix="bursar-bench-"))
-    server = EmbeddedServer(directory)
+    server = EmbeddedServer(directory, settings)
     made: Stage | None = None
     try:
         urls = server.start()
