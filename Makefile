@@ -48,6 +48,17 @@ bench-peers: $(DEV) ## Measure peers from the package registries beside the serv
 bench-profile: $(DEV) ## Draw a flame graph of one case (CASE=create, read, list, outcome, ledger, deliver).
 	@$(BIN)/python -m bench.profiling $(or $(CASE),create)
 
+FAULTS = $(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
+faults: $(DEV) ## Break the service on purpose, the part that fits into 8 minutes (SEED=…, ONLY=…).
+	@$(FAULTS) --tier push
+
+faults-full: $(DEV) ## Break it in every way there is, in 45 minutes.
+	@$(FAULTS) --tier full
+
+soak: $(DEV) ## Break it for two hours.
+	@$(FAULTS) --tier soak
+
 lock: ## Pin the requirements anew (for maintainers; needs uv).
 	@for name in runtime dev; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
@@ -55,7 +66,7 @@ lock: ## Pin the requirements anew (for maintainers; needs uv).
 	done
 
 clean: ## Remove what was installed and built; data/ stays.
-	@rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@rm -rf $(VENV) build bench/.peers .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
