@@ -65,6 +65,7 @@ from bursar.pages import checkout, links, mailbox, site, verification
 from bursar.processors import inbox
 from bursar.processors.simulator_sweep import SIMULATOR
 from bursar.settings import Settings
+from bursar.worker import retention
 from bursar.worker.loop import Worker
 
 log = structlog.get_logger()
@@ -112,6 +113,7 @@ SWEEPS: tuple[Sweep, ...] = (
     *notices_sweeps.SWEEPS,
     *identity_sweeps.SWEEPS,
     *compliance_sweeps.SWEEPS,
+    retention.SWEEP,
 )
 
 
