@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check browser migrate openapi bench lock clean
+.PHONY: help setup run test check browser migrate openapi bench bench-peers bench-profile lock clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(DEV) ## Install everything for development and tests into .venv.
 
@@ -39,8 +39,25 @@ migrate: $(RUNTIME) ## Bring the database to this version's schema.
 openapi: $(RUNTIME) ## Write docs/openapi.json.
 	@BURSAR_ENV=test $(BIN)/bursar openapi --output docs/openapi.json
 
-bench: $(DEV) ## Measure the service beside the database's own speed.
-	@$(BIN)/python -m bench
+bench: $(DEV) ## Measure every case beside its floor (ARGS="--seconds 1 payments" for less).
+	@$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(DEV) ## Measure peers from the package registries beside the service.
+	@$(BIN)/python -m bench.peers
+
+bench-profile: $(DEV) ## Draw a flame graph of one case (CASE=create, read, list, outcome, ledger, deliver).
+	@$(BIN)/python -m bench.profiling $(or $(CASE),create)
+
+FAULTS = $(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
+faults: $(DEV) ## Break the service on purpose, the part that fits into 8 minutes (SEED=…, ONLY=…).
+	@$(FAULTS) --tier push
+
+faults-full: $(DEV) ## Break it in every way there is, in 45 minutes.
+	@$(FAULTS) --tier full
+
+soak: $(DEV) ## Break it for two hours.
+	@$(FAULTS) --tier soak
 
 lock: ## Pin the requirements anew (for maintainers; needs uv).
 	@for name in runtime dev; do \
@@ -49,7 +66,7 @@ lock: ## Pin the requirements anew (for maintainers; needs uv).
 	done
 
 clean: ## Remove what was installed and built; data/ stays.
-	@rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@rm -rf $(VENV) build bench/.peers .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -7,45 +7,48 @@ full_page_writes, synchronous_commit.
 from __future__ import annotations
 
 import argparse
-import json
-from typing import Any
+import time
+from collections.abc import Callable
 
-from rich.console import Console
+from bench import accounts, deliveries, machine, markdown, outcomes, payments, pipeline, report, slow_disk
+from bench.ledger import cases as ledger
+from bench.report import Part
 
-from bench import accounts, deliveries, ledger, payments, pipeline, report
-from bench.stage import stage
+Run = Callable[[float, int], Part]
 
-PARTS = ("pipeline", "payments", "ledger", "deliveries", "accounts")
+PARTS: dict[str, Run] = {
+    "payments": payments.run,
+    "outcomes": outcomes.run,
+    "ledger": ledger.run,
+    "slow-disk": slow_disk.run,
+    "deliveries": deliveries.run,
+    "pipeline": pipeline.run,
+    "accounts": accounts.run,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement")
     parser.add_argument("--rounds", type=int, default=3, help="times each measurement is taken, interleaved")
+    parser.add_argument("--markdown", action="store_true", help="write the last run into docs/performance.md, no more")
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; default: all of them")
     options = parser.parse_args()
-    chosen = options.parts or PARTS
-    cases = []
-    more: dict[str, Any] = {"limits_off": ["global throttles", "access log"], "durable": True}
-    for part, measured in (("pipeline", pipeline), ("payments", payments)):
-        if part in chosen:
-            with stage() as staged:
-                found = measured.cases(staged, options.seconds, options.rounds)
-            report.show(found, f"{part.capitalize()}, 32 connections")
-            cases += found
-    if "ledger" in chosen:
-        more["ledger"] = ledger.run(options.seconds, options.rounds)
-    if "deliveries" in chosen:
-        more["deliveries"] = _told("Deliveries, a receiver that answers in 20 ms", deliveries.run(options.rounds))
-    if "accounts" in chosen:
-        more["accounts"] = accounts.run()
-        _told("Accounts, 100,000 beside 100: how many times as long", more["accounts"]["ratio"])
-    report.save(cases, more)
-
-
-def _told(title: str, figures: dict[str, Any]) -> dict[str, Any]:
-    Console(width=130).print(f"\n{title}\n{json.dumps(figures, indent=2)}")
-    return figures
+    if options.markdown:
+        markdown.write()
+        return
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    if note := machine.warning(machine.busy_cores()):
+        report.console.print(note, style="bold red")
+    started = time.monotonic()
+    found = []
+    for name in options.parts or PARTS:
+        report.console.print(f"{name} …")
+        found.append(PARTS[name](options.seconds, options.rounds))
+    made = report.document(found, time.monotonic() - started)
+    report.save(made)
+    report.show(made)
 
 
 if __name__ == "__main__":

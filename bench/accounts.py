@@ -1,7 +1,5 @@
 """Connected accounts: whether lists and reads stay as quick with 100,000 accounts of one platform as with 100.
 
-    python -m bench.accounts
-
 One connection asks over HTTP, one request after the other. Each account has a profile, a verification link and a bank
 account, which readiness looks at. `plans` names the index that each query of a list or read used.
 """
@@ -10,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import statistics
 import time
 from datetime import UTC, datetime, timedelta
@@ -18,6 +15,7 @@ from typing import Any
 
 import asyncpg
 
+from bench.report import Part
 from bench.stage import Server, Stage, stage
 
 SMALL, LARGE = 100, 100_000
@@ -34,24 +32,27 @@ CASES = {
 }
 
 
-def run() -> dict[str, Any]:
+def run(_: float, __: int) -> Part:
     """Median and p99 of each case at both sizes, how they compare, and the plans at the larger size."""
     with stage() as staged:
-        server = staged.start("app")
+        server = staged.serve()
         few = asyncio.run(_fill(staged, server, SMALL))
         small = _measure(server, *few)
         platform, account = asyncio.run(_fill(staged, server, LARGE))
         large = _measure(server, platform, account)
         among = _measure(server, *few)
         plans = asyncio.run(_plans(staged, platform["merchant_id"]))
-    ratio = {name: round(large[name]["p50_ms"] / small[name]["p50_ms"], 2) for name in CASES}
-    return {
+    ratio: dict[str, float | None] = {
+        f"{name}: p50 of {LARGE:,} accounts over {SMALL}": round(large[name]["p50_ms"] / small[name]["p50_ms"], 2)
+        for name in CASES
+    }
+    figures = {
         f"{SMALL} accounts": small,
         f"{LARGE} accounts": large,
         f"{SMALL} accounts beside {LARGE} of another platform": among,
-        "ratio": ratio,
         "plans": plans,
     }
+    return Part("Accounts, 1 connection, for information", figures=ratio, more={"accounts": figures})
 
 
 async def _fill(staged: Stage, server: Server, count: int) -> tuple[dict[str, Any], str]:
@@ -145,7 +146,3 @@ async def _plans(staged: Stage, platform_id: int) -> dict[str, list[str]]:
         }  # fmt: skip
     finally:
         await connection.close()
-
-
-if __name__ == "__main__":
-    print(json.dumps(run(), indent=2))

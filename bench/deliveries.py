@@ -1,8 +1,6 @@
 """Deliveries: how many a second one worker sends, beside a bare loop of the same HTTP client; and how soon the first
 attempt follows a commit.
 
-    python -m bench.deliveries
-
 The receiver is a process of its own that answers every request after 20 ms. Both sides keep the same number of requests
 in flight. The worker's side is the whole way: fan-out, leases, signatures, an attempt row and a state change each.
 """
@@ -10,18 +8,17 @@ in flight. The worker's side is the whole way: fan-out, leases, signatures, an a
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
-import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import suppress
 
 import uvloop
 
+from bench import receiver, report
+from bench.load import Result, result_of
+from bench.receiver import Receiver
+from bench.report import Case, Part
 from bench.stage import Stage, stage
 from bursar.core import ids
 from bursar.core.clock import real_now
@@ -40,7 +37,7 @@ from bursar.features.webhooks.sweeps import SWEEPS, new_sender
 from bursar.settings import Settings, load
 from bursar.worker.loop import Worker
 
-ANSWER_AFTER_S = 0.02
+BARE = "bare loop of the same client"
 ENDPOINTS = 32
 EVENTS = 500
 IN_FLIGHT_ALL = min(ENDPOINTS * IN_FLIGHT, EXTRA + ENDPOINTS)
@@ -48,33 +45,29 @@ IDLE_ROUNDS = 30
 ACCOUNT = (1, "accsandb0xmerchant0_1")
 
 
-def run(rounds: int = 3) -> dict[str, Any]:
-    """Best of `rounds` of each side, interleaved."""
-    with stage() as staged, _receiver() as port:
-        return uvloop.run(_measure(staged, port, rounds))
+def run(_: float, times: int) -> Part:
+    with stage() as staged, receiver.running() as there, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        desk = runner.run(open_desk(staged))
+        numbers = iter(range(times))
+        found = report.rounds(
+            {
+                BARE: lambda: runner.run(
+                    staged.measured_async(lambda: _bare_loop(desk.settings, there.port), receiver=(there.pid,))
+                ),
+                "deliveries": lambda: runner.run(deliver(staged, desk, there, next(numbers))),
+            },
+            times,
+        )
+        idle = runner.run(_idle(desk, there.port))
+        runner.run(desk.db.close())
+    return Part(
+        f"Deliveries, {IN_FLIGHT_ALL} in flight, a receiver that answers in {receiver.ANSWER_AFTER_S * 1000:.0f} ms",
+        [Case(BARE, found[BARE]), Case("deliveries", found["deliveries"], {"deliver_vs_bare_client": BARE})],
+        figures={"commit_to_first_attempt_ms": round(statistics.median(idle) * 1000, 1)},
+    )
 
 
-async def _measure(staged: Stage, port: int, rounds: int) -> dict[str, Any]:
-    desk = await _desk(staged)
-    secret = ids.new_webhook_secret()
-    bare, worker = [], []
-    for number in range(rounds):
-        bare.append(await _bare_loop(desk.settings, port, secret))
-        worker.append(await _worker(desk, port, number))
-    idle = await _idle(desk, port)
-    await desk.db.close()
-    return {
-        "bare_per_second": round(max(bare)),
-        "worker_per_second": round(max(worker)),
-        "ratio": round(max(worker) / max(bare), 2),
-        "goal_ratio": 0.6,
-        "in_flight": IN_FLIGHT_ALL,
-        "commit_to_first_attempt_ms": round(statistics.median(idle) * 1000, 1),
-        "goal_ms": 200,
-    }
-
-
-async def _desk(staged: Stage) -> Desk:
+async def open_desk(staged: Stage) -> Desk:
     private, public = new_sealing_pair()
     settings = load(
         {},
@@ -91,30 +84,36 @@ async def _desk(staged: Stage) -> Desk:
 # The two sides -------------------------------------------------------------------------------------------------
 
 
-async def _bare_loop(settings: Settings, port: int, secret: str) -> float:
+async def _bare_loop(settings: Settings, port: int) -> Result:
     """The same client, headers and bytes, and nothing else."""
     transport = Transport(rules_of(settings), Limits())
-    event = _event(0)
+    event, secret = _event(0), ids.new_webhook_secret()
     left = deque(range(ENDPOINTS * EVENTS))
+    times: list[float] = []
     started = time.perf_counter()
 
     async def send() -> None:
         while left:
-            number = left.popleft()
+            began, number = time.perf_counter(), left.popleft()
             stamp = int(time.time())
             headers = webhook_headers([secret], event.event_id, event.type, number, 1, stamp, event.body)
             answer = await transport.post(f"http://127.0.0.1:{port}/{number % ENDPOINTS}", headers, event.body)
             assert answer.code == 200, answer
+            times.append(time.perf_counter() - began)
 
     await asyncio.gather(*(send() for _ in range(IN_FLIGHT_ALL)))
-    rate = ENDPOINTS * EVENTS / (time.perf_counter() - started)
     transport.close()
-    return rate
+    return result_of(times, time.perf_counter() - started)
 
 
-async def _worker(desk: Desk, port: int, number: int) -> float:
+async def deliver(staged: Stage, desk: Desk, there: Receiver, number: int) -> Result:
+    """New endpoints and events, and how long the worker takes for them."""
+    await _endpoints(desk, there.port, number, ENDPOINTS)
+    return await staged.measured_async(lambda: _worker(desk), receiver=(there.pid,))
+
+
+async def _worker(desk: Desk) -> Result:
     """From events in the outbox to outcomes in the log."""
-    await _endpoints(desk, port, number, ENDPOINTS)
     done = await desk.db.fetchval("SELECT count(*) FROM delivery WHERE status = 'succeeded'")
     await outbox.write(desk.db, [_event(n) for n in range(EVENTS)])
     started = time.perf_counter()
@@ -128,7 +127,7 @@ async def _worker(desk: Desk, port: int, number: int) -> float:
             await running
     made = await desk.db.fetchval("SELECT count(*) FROM delivery WHERE status = 'succeeded'") - done
     assert made == ENDPOINTS * EVENTS, made
-    return ENDPOINTS * EVENTS / taken
+    return Result(made / taken, 0.0, 0.0, made)
 
 
 async def _left(desk: Desk, sender: Sender) -> bool:
@@ -151,26 +150,12 @@ async def _idle(desk: Desk, port: int) -> list[float]:
         await outbox.write(desk.db, [event])
         committed = time.time()
         hints.wake()
-        delays.append(await _arrived(port, event.event_id) - committed)
+        delays.append(await receiver.arrived(port, event.event_id) - committed)
     working.cancel()
     with suppress(asyncio.CancelledError):
         await working
     await hints.stop()
     return delays
-
-
-async def _arrived(port: int, event_id: str) -> float:
-    """When the receiver got this event, by its own account."""
-    for _ in range(1000):
-        await asyncio.sleep(0.01)
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /last HTTP/1.1\r\n\r\n")
-        reply = (await reader.read(4096)).decode()
-        writer.close()
-        last, _, moment = reply.rpartition("\r\n\r\n")[2].partition(" ")
-        if last == event_id:
-            return float(moment)
-    raise TimeoutError("the event did not arrive")
 
 
 def _event(number: int) -> Event:
@@ -203,65 +188,3 @@ async def _endpoints(desk: Desk, port: int, round_number: int, count: int) -> No
         await desk.db.execute(
             "INSERT INTO destination (account_id, place) VALUES ($1, $2)", ACCOUNT[0], webhook_place(webhook_id)
         )
-
-
-# The receiver --------------------------------------------------------------------------------------------------
-
-
-class _Receiver(asyncio.Protocol):
-    """Reads a request, answers 20 ms later. As little as possible, so that it is not what is measured."""
-
-    last = b"none 0"
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-        self._buffer = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
-            head = self._buffer[:end].lower()
-            at = head.find(b"content-length: ")
-            length = int(head[at + 16 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-            if len(self._buffer) < end + 4 + length:
-                return
-            request, self._buffer = self._buffer[: end + 4 + length], self._buffer[end + 4 + length :]
-            self._answer(request)
-
-    def _answer(self, request: bytes) -> None:
-        if request.startswith(b"GET"):
-            self._write(_Receiver.last)
-            return
-        event_id = request.partition(b"X-Service-Event-Id: ")[2].split(b"\r\n", 1)[0]
-        _Receiver.last = event_id + b" %.6f" % time.time()
-        asyncio.get_running_loop().call_later(ANSWER_AFTER_S, self._write, b"ok")
-
-    def _write(self, body: bytes) -> None:
-        if self._transport.is_closing():
-            return
-        self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))  # type: ignore[attr-defined]
-
-
-async def _receive() -> None:
-    server = await asyncio.get_running_loop().create_server(_Receiver, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-@contextmanager
-def _receiver() -> Iterator[int]:
-    process = subprocess.Popen([sys.executable, "-m", "bench.deliveries", "receive"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield int(process.stdout.readline())
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["receive"]:
-        uvloop.run(_receive())
-    else:
-        print(json.dumps(run(), indent=2))

@@ -1,146 +1,155 @@
-"""Taking payments: signed creates over HTTP, and outcomes from the processor's word to ledger, events and IPN.
+"""Taking payments and looking at them, over HTTP: signed creates, one payment, a page of 25.
 
-Beside them: pgbench inserting what a create leaves behind, one transaction each.
+Beside them: pgbench inserting the rows that a create leaves behind, and bare handlers of the same framework that return
+as many bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import secrets
-import time
-from datetime import UTC, datetime
+import urllib.request
+from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import SecretStr
-
-from bench import load, requests
+from bench import checks, load, report, requests, rows
 from bench.load import Result
-from bench.report import Case
-from bench.stage import Server, Stage
-from bursar.core.crypto import new_sealing_pair
-from bursar.db.pool import Database
-from bursar.features.payments import service
-from bursar.features.payments.processor import start_of
-from bursar.processors.protocol import Attempt, PaymentState
-from bursar.settings import Settings
+from bench.report import Case, Part
+from bench.stage import Server, Stage, stage
 
 CONNECTIONS = 32
-BATCH = 50  # callbacks that a worker takes together
-
-# The rows that a create leaves behind, in one statement, with bodies as long as the real ones.
-CREATE = """
-\\set n random(1, 9000000000000000)
-WITH claimed AS (
-    INSERT INTO idempotency_key
-        (account_id, family, scope, key, fingerprint, status, body, created_at, expires_at)
-    VALUES (1001, 'legacy', '1001 POST /v2/hosted-payments', 'bench-' || (:n)::bigint,
-            decode('9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08', 'hex'), 201,
-            convert_to(repeat('x', 650), 'UTF8'), now(), now() + interval '1 day')
-), made AS (
-    INSERT INTO payment
-        (account_id, id, kind, channel, payment_reference, identifier, amount_minor, currency, details, ipn_url,
-         success_url, cancel_url, customer_name, customer_email, metadata, key_account_id, key_id, fee_payer,
-         expires_at, due_at, created_at, updated_at)
-    VALUES (1001, nextval('payment_id'), 'hosted', 'api', 'PAY-0000000', 'bench-' || (:n)::bigint, 4999, 'GBP',
-            'Two books', 'https://shop.example/ipn', 'https://shop.example/paid', 'https://shop.example/cancelled',
-            'Ada Lovelace', 'ada@example.com', '{}', 1001, 1001, 'connected_account', now() + interval '1 day',
-            now() + interval '1 day', now(), now())
-    ON CONFLICT (account_id, identifier) WHERE status IN ('pending', 'succeeded', 'refunded') DO NOTHING
+KEPT = 64  # replies that are compared with their replays
+FASTEST = 12_000  # creates a second that there are requests for
+STATEMENTS, SINGLE, SINGLE_ALONE = (
+    "pgbench, three inserts",
+    "pgbench, one statement",
+    "pgbench, one statement, 1 client",
 )
-INSERT INTO event (account_id, id, event_id, type, body, created_at)
-VALUES (1001, nextval('event_id'), 'evt_' || (:n)::bigint, 'transaction.created',
-        convert_to(repeat('x', 900), 'UTF8'), now());
-"""
+BARE_READ, BARE_LIST = "bare handler, as many bytes as one", "bare handler, as many bytes as 25"
 
 
-def order(number: int, run: str) -> bytes:
-    return json.dumps(
-        {
-            "identifier": f"{run}-{number}", "amount": 49.99, "currency": "GBP", "details": "Two books",
-            "ipn_url": "https://shop.example/ipn", "success_url": "https://shop.example/paid",
-            "cancel_url": "https://shop.example/cancelled", "customer_name": "Ada Lovelace",
-            "customer_email": "ada@example.com",
+@dataclass
+class Creating:
+    """Creates of one merchant, with what was sent and answered."""
+
+    stage: Stage
+    app: Server
+    merchant: dict[str, Any]
+    answered: int = 0
+    first: tuple[list[bytes], Result] | None = field(default=None, repr=False)
+
+    @classmethod
+    def on(cls, staged: Stage, app: Server) -> Creating:
+        made = cls(staged, app, app.merchant())
+        made.load(1, 0.2)
+        return made
+
+    def load(self, connections: int, seconds: float) -> Result:
+        sent = requests.creates(self.merchant["secret_key"], int(FASTEST * seconds))
+        take = lambda: load.run(sent, self.app.port, connections, seconds, keep=KEPT)  # noqa: E731
+        result = self.stage.measured(take, api=self.app.pids)
+        assert set(result.statuses) == {"201"}, result.statuses
+        self.answered += result.answered
+        self.first = sent, result
+        return result
+
+    def check(self) -> dict[str, str]:
+        assert self.first is not None
+        return {
+            "replays": checks.replays_are_identical(self.app, *self.first),
+            "creates": asyncio.run(checks.creates_are_rows(self.stage, self.merchant["merchant_id"], self.answered)),
         }
-    ).encode()  # fmt: skip
 
 
-def cases(stage: Stage, seconds: float, rounds: int) -> list[Case]:
-    app = stage.start("app")
-    bundle = app.operator("/accounts", {"kind": "merchant", "name": "Bench", "email": "payments@example.com"})
-    found: dict[str, list[Result]] = {}
-    for _ in range(rounds):
-        for name, result in _round(stage, app, bundle, seconds).items():
-            found.setdefault(name, []).append(result)
-    return [
-        Case("pgbench, create's rows", found["floor"]),
-        Case("create a payment", found["create"], floor="pgbench, create's rows", ratio="create_vs_pgbench", goal=0.3),
-        Case("retrieve a payment", found["retrieve"]),
-        Case("list 20 payments", found["list"]),
-        Case(
-            f"outcomes, {BATCH} a transaction, one wallet",
-            found["outcomes"],
-            floor="pgbench, create's rows",
-            ratio="outcomes_vs_pgbench_creates",
-        ),
-    ]
-
-
-def _round(stage: Stage, app: Server, bundle: dict[str, Any], seconds: float) -> dict[str, Result]:
-    secret, run = bundle["secret_key"], secrets.token_hex(4)
-    bodies = [order(number, run) for number in range(int(5000 * seconds))]
-    creates = requests.signed_posts("/v2/hosted-payments", secret, bodies)
-    create = load.run(creates, app.port, CONNECTIONS, seconds)
-    assert set(create.statuses) == {"201"}, create.statuses
-    read = [requests.get("/v2/hosted-payments/100001", secret)]
-    page = [requests.get("/v2/transactions?per_page=20", secret)]
-    return {
-        "floor": stage.pgbench(CREATE, CONNECTIONS, seconds),
-        "create": create,
-        "retrieve": load.run(read, app.port, CONNECTIONS, seconds),
-        "list": load.run(page, app.port, CONNECTIONS, seconds),
-        "outcomes": asyncio.run(_outcomes(stage, bundle["merchant_id"], seconds)),
-    }
-
-
-async def _outcomes(stage: Stage, account_id: int, seconds: float) -> Result:
-    """As the worker writes them down, after the processor was asked: attempts, payments, journals, events, IPNs."""
-    _, public = new_sealing_pair()
-    settings = Settings(
-        env="test", database_url=SecretStr(stage.urls.service), key_pepper=secrets.token_bytes(32),
-        seal_public_key=public,
-    )  # fmt: skip
-    db = await Database.open(stage.urls.service, size=2, name="bench outcomes")
-    try:
-        rows = await db.fetch(
-            "SELECT * FROM payment WHERE account_id = $1 AND status = 'pending' AND payment_reference <> 'PAY-0000000'"
-            " ORDER BY id LIMIT $2",
-            account_id,
-            int(3000 * seconds),
+def run(seconds: float, times: int) -> Part:
+    with stage() as staged:
+        app = staged.serve()
+        app.forget_peak()
+        idle_mib = app.resident_mib
+        creating = Creating.on(staged, app)
+        floor_id = app.merchant("Floor")["merchant_id"]
+        floor = asyncio.run(rows.floor_of_create(staged, creating.merchant["merchant_id"], floor_id))
+        found = report.rounds(
+            {
+                STATEMENTS: lambda: staged.floor(floor.statements, CONNECTIONS, seconds),
+                "create": lambda: creating.load(CONNECTIONS, seconds),
+                SINGLE: lambda: staged.floor(floor.single, CONNECTIONS, seconds),
+                SINGLE_ALONE: lambda: staged.floor(floor.single, 1, seconds),
+                "create, 1 connection": lambda: creating.load(1, seconds),
+            },
+            times,
         )
-        states = [_captured(row, settings) for row in rows]
-        times, started = [], time.perf_counter()
-        for at in range(0, len(states), BATCH):
-            if time.perf_counter() - started > seconds:
-                break
-            began = time.perf_counter()
-            await service.learn(db, settings, states[at : at + BATCH])
-            times += [time.perf_counter() - began] * len(states[at : at + BATCH])
-        elapsed = time.perf_counter() - started
-    finally:
-        await db.close()
-    times.sort()
-    return Result(
-        len(times) / elapsed, times[len(times) // 2] * 1000, times[int(len(times) * 0.99)] * 1000, len(times), {}
+        checked = creating.check()
+        read = _reads(staged, app, creating, seconds, times)
+        load_mib = app.peak_mib
+        checked["books"] = asyncio.run(checks.books(staged))
+    found |= read
+    over_ms = _best_p50(found["create, 1 connection"]) - _best_p50(found[SINGLE_ALONE])
+    against = {
+        "create": {"create_vs_pgbench_statements": STATEMENTS, "create_vs_pgbench_single": SINGLE},
+        "read one": {"read_vs_bare_handler": BARE_READ},
+        "list 25": {"list_vs_bare_handler": BARE_LIST},
+    }
+    return Part(
+        f"Payments, {CONNECTIONS} connections",
+        [Case(name, results, against.get(name, {})) for name, results in found.items()],
+        figures={
+            "create_p50_over_pgbench_ms": round(over_ms, 3),
+            "memory_idle_mib": round(idle_mib, 1),
+            "memory_load_mib": round(load_mib, 1),
+        },
+        checks={f"payments, {name}": said for name, said in checked.items()},
     )
 
 
-def _captured(row: Any, settings: Settings) -> PaymentState:
-    start = start_of(row, "Bench", settings)
-    reference = f"sim_{row['id']:020d}"
-    attempt = Attempt(f"{reference}_1", 1, "succeeded", datetime.now(UTC), "4242", "Ada Lovelace")
-    return PaymentState(
-        reference=reference, our_reference=start.our_reference, account_id=start.account_id, status="succeeded",
-        amount_minor=start.amount_minor, currency=start.currency, captured_minor=start.amount_minor, refunded_minor=0,
-        funds_available_at_once=False, concern=None, attempts=(attempt,), page_url="",
-    )  # fmt: skip
+def _best_p50(results: list[Result]) -> float:
+    return max(results, key=lambda result: result.per_second).p50_ms
+
+
+def _reads(staged: Stage, app: Server, creating: Creating, seconds: float, times: int) -> dict[str, list[Result]]:
+    """Of the payments that were just made: one after the other, and the newest 25."""
+    secret = creating.merchant["secret_key"]
+    page_path = "/v2/transactions?per_page=25"
+    page = _fetch(app, page_path, secret)
+    assert len(json.loads(page)["data"]) == 25
+    ids = asyncio.run(newest(staged, creating.merchant["merchant_id"]))
+    ones = [requests.get(f"/v2/hosted-payments/{number}", secret) for number in ids]
+    one = _fetch(app, f"/v2/hosted-payments/{ids[0]}", secret)
+    bare = staged.start("bare", BENCH_SIZES=f"{len(one)},{len(page)}")
+    pages = [requests.get(page_path, secret)]
+
+    def get(server: Server, wanted: list[bytes]) -> Result:
+        take = lambda: load.run(wanted, server.port, CONNECTIONS, seconds, repeat=True)  # noqa: E731
+        result = staged.measured(take, api=server.pids)
+        assert set(result.statuses) == {"200"}, result.statuses
+        return result
+
+    return report.rounds(
+        {
+            BARE_READ: lambda: get(bare, ones),
+            "read one": lambda: get(app, ones),
+            BARE_LIST: lambda: get(bare, pages),
+            "list 25": lambda: get(app, pages),
+        },
+        times,
+    )
+
+
+async def newest(staged: Stage, merchant_id: int) -> list[int]:
+    connection = await staged.connect()
+    try:
+        found = await connection.fetch(
+            "SELECT id FROM payment WHERE account_id = $1 ORDER BY id DESC LIMIT 1000", merchant_id
+        )
+    finally:
+        await connection.close()
+    return [row["id"] for row in found]
+
+
+def _fetch(app: Server, path: str, secret: str) -> bytes:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{app.port}{path}", headers={"Authorization": f"Bearer {secret}"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        body: bytes = reply.read()
+    return body

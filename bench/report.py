@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,22 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench import goals, machine
 from bench.load import Result
 
-RESULTS = Path(__file__).parent / "results" / "latest.json"
+RESULTS = Path(__file__).parent / "results"
+LATEST = RESULTS / "latest.json"
+
+console = Console(width=150, highlight=False)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A case with its rounds; `floor` names the case it is held against, `ratio` how that figure is called."""
+    """A case with its rounds; `against` names the cases it is held against, by what the ratio is called."""
 
     name: str
     rounds: Sequence[Result]
-    floor: str | None = None
-    ratio: str | None = None
-    goal: float | None = None
-    mib: float | None = None
-    goal_mib: float | None = None
+    against: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> Result:
@@ -45,56 +44,142 @@ class Case:
         rates = [result.per_second for result in self.rounds]
         return (max(rates) - min(rates)) / max(rates)
 
+    @property
+    def cpu_us(self) -> dict[str, float]:
+        """The least of any round: what others do to the caches can only add to it."""
+        return {
+            name: min(result.cpu_us[name] for result in self.rounds if name in result.cpu_us)
+            for name in self.best.cpu_us
+        }
 
-def ratios(cases: Sequence[Case]) -> dict[str, float]:
+
+@dataclass
+class Part:
+    """What one part of a run found: cases, figures that are no rates, and why others are missing."""
+
+    title: str
+    cases: list[Case] = field(default_factory=list)
+    figures: dict[str, float | None] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    checks: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def rounds(
+    measurements: Mapping[str, Callable[[], Result]], times: int, until: float = float("inf")
+) -> dict[str, list[Result]]:
+    """Each measurement so many times, interleaved; no new round once the time is up."""
+    found: dict[str, list[Result]] = {name: [] for name in measurements}
+    for number in range(times):
+        if number and time.monotonic() > until:
+            break
+        for name, measure in measurements.items():
+            result = measure()
+            found[name].append(result)
+            console.print(f"  {name}: {result.per_second:,.0f}/s", style="dim")
+    return found
+
+
+def ratios(cases: Sequence[Case]) -> dict[str, float | None]:
     """Best of each side in one run; rounds are interleaved, so both had the same chances."""
     by_name = {case.name: case for case in cases}
     return {
-        case.ratio: round(case.best.per_second / by_name[case.floor].best.per_second, 3)
+        ratio: round(case.best.per_second / by_name[floor].best.per_second, 3)
         for case in cases
-        if case.ratio and case.floor
+        for ratio, floor in case.against.items()
     }
 
 
-def show(cases: Sequence[Case], title: str) -> None:
-    found = ratios(cases)
-    table = Table(title=title)
-    for column in ("case", "best/s", "median/s", "spread", "p50 ms", "p99 ms", "ratio", "goal"):
-        table.add_column(column, justify="left" if column == "case" else "right")
-    for case in cases:
-        if case.mib is not None:
-            table.add_row(case.name, f"{case.mib:.0f} MiB", "", "", "", "", "", f"≤ {case.goal_mib:.0f} MiB")
-            continue
-        best = case.best
-        ratio = f"{found[case.ratio]:.2f}" if case.ratio else ""
-        table.add_row(
-            case.name, f"{best.per_second:,.0f}", f"{case.median_rate:,.0f}", f"{case.spread:.0%}",
-            f"{best.p50_ms:.2f}", f"{best.p99_ms:.2f}", ratio, f"≥ {case.goal}" if case.goal else "",
-        )  # fmt: skip
-    Console(width=130).print(table)
+def document(parts: Sequence[Part], seconds: float) -> dict[str, Any]:
+    """The whole run."""
+    found: dict[str, float | None] = {}
+    for part in parts:
+        found |= dict.fromkeys(part.missing) | ratios(part.cases) | part.figures
+    others = [result.others for part in parts for case in part.cases for result in case.rounds]
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "took_s": round(seconds),
+        "machine": machine.facts() | {"others_cores_most": max(others, default=0.0)},
+        "conditions": {
+            "durable": "fsync, full_page_writes and synchronous_commit on",
+            "limits_off": ["global throttles", "access log"],
+            "worker": "runs where the case is the worker's",
+        },
+        "ratios": found,
+        "goals": {name: {"goal": goals.text(name), "met": goals.met(name, found.get(name))} for name in goals.GOALS},
+        "missing": {name: why for part in parts for name, why in part.missing.items()},
+        "checks": {name: result for part in parts for name, result in part.checks.items()},
+        "parts": {
+            part.title: {case.name: _figures(case) for case in part.cases} | dict(part.figures) for part in parts
+        },
+        **{name: value for part in parts for name, value in part.more.items()},
+    }
 
 
-def save(cases: Sequence[Case], more: dict[str, Any]) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    figures = {
-        case.name: {"mib": case.mib}
-        if case.mib is not None
-        else {
-            "best_per_second": round(case.best.per_second, 1),
-            "median_per_second": round(case.median_rate, 1),
-            "spread": round(case.spread, 3),
-            "p50_ms": round(case.best.p50_ms, 3),
-            "p99_ms": round(case.best.p99_ms, 3),
-            "statuses": case.best.statuses,
-        }
-        for case in cases
+def _figures(case: Case) -> dict[str, Any]:
+    return {
+        "best_per_second": round(case.best.per_second, 1),
+        "median_per_second": round(case.median_rate, 1),
+        "spread": round(case.spread, 3),
+        "p50_ms": round(case.best.p50_ms, 3),
+        "p99_ms": round(case.best.p99_ms, 3),
+        "cpu_us": case.cpu_us,
+        "others_cores": case.best.others,
+        "statuses": case.best.statuses,
+        "ratios": list(case.against),
     }
-    document = {
-        "at": datetime.now(UTC).isoformat(),
-        "machine": machine,
-        "figures": figures,
-        "ratios": ratios(cases),
-        **more,
-    }
-    RESULTS.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def save(made: Mapping[str, Any], path: Path = LATEST) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(made, indent=2) + "\n")
+
+
+COLUMNS = ("case", "best/s", "median/s", "spread", "p50 ms", "p99 ms", "CPU µs each", "ratio", "goal", "met")
+
+
+def table_rows(made: Mapping[str, Any], title: str) -> list[tuple[str, ...]]:
+    """The rows of one part; several ratios of one case stand below each other."""
+    rows = []
+    for name, figures in made["parts"][title].items():
+        if isinstance(figures, dict):
+            names = figures["ratios"]
+            spent = ", ".join(f"{who} {micros:.0f}" for who, micros in figures["cpu_us"].items() if micros >= 1)
+            quick = figures["p50_ms"] > 0
+            row = (
+                name, f"{figures['best_per_second']:,.0f}", f"{figures['median_per_second']:,.0f}",
+                f"{figures['spread']:.0%}", f"{figures['p50_ms']:.2f}" if quick else "",
+                f"{figures['p99_ms']:.2f}" if quick else "", spent,
+            )  # fmt: skip
+        else:
+            names, row = [name], (name, "", "", "", "", "", "")
+        shown = [_ratio(made, ratio) for ratio in names] or [("", "", "")]
+        rows.append((*row, *("\n".join(column) for column in zip(*shown, strict=True))))
+    return rows
+
+
+def _ratio(made: Mapping[str, Any], name: str) -> tuple[str, str, str]:
+    value = made["ratios"][name]
+    met = goals.met(name, value)
+    return (
+        "not measured" if value is None else f"{value:.2f}",
+        goals.text(name),
+        "" if met is None else "yes" if met else "no",
+    )
+
+
+def show(made: Mapping[str, Any]) -> None:
+    """One table of everything."""
+    table = Table(title=f"Bursar, {made['at']}, {made['took_s']} s")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column in ("case", "CPU µs each", "met") else "right")
+    for title in made["parts"]:
+        table.add_section()
+        table.add_row(title, style="bold")
+        for row in table_rows(made, title):
+            table.add_row(*row)
+    console.print(table)
+    for name, why in made["missing"].items():
+        console.print(f"{name}: {why}")
+    if note := machine.warning(made["machine"]["others_cores_most"]):
+        console.print(note, style="bold red")

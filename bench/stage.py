@@ -1,4 +1,4 @@
-"""What a benchmark runs on: its own durable PostgreSQL, its own server processes, and pgbench for the floors."""
+"""What a benchmark runs on: its own durable PostgreSQL, its own processes, and pgbench for the floors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import resource
 import secrets
 import shutil
 import socket
@@ -13,94 +14,51 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.load import Result
+import asyncpg
+
+from bench import flush, machine
+from bench.load import Result, result_of
 from bursar.core.crypto import new_sealing_pair
 from bursar.db.embedded import EmbeddedServer, Urls, binaries
 from bursar.db.migrate import migrate
+from bursar.settings import Settings
 
 OPERATOR_KEY = "bench-operator-key"
-
-
-@dataclass
-class Stage:
-    urls: Urls
-    directory: Path
-    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    def start(self, kind: str, **environment: str) -> Server:
-        """A server process (`app` or `bare`), ready to answer."""
-        private, public = new_sealing_pair()
-        port = _free_port()
-        settings = {
-            "BURSAR_ENV": "test",
-            "BURSAR_DATABASE_URL": self.urls.service,
-            "BURSAR_OPERATOR_KEY": OPERATOR_KEY,
-            "BURSAR_KEY_PEPPER": secrets.token_hex(32),
-            "BURSAR_SEAL_PUBLIC_KEY": public.hex(),
-            "BURSAR_SEAL_PRIVATE_KEY": private.hex(),
-            "BURSAR_ACCESS_LOG": "false",
-            **environment,
-        }
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("BURSAR_")}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.server", kind, str(port)], env={**clean, **settings}, stdin=subprocess.DEVNULL
-        )
-        self._processes.append(process)
-        server = Server(port, process.pid)
-        server.wait()
-        return server
-
-    def pgbench(self, script: str, clients: int, seconds: float) -> Result:
-        """The same work as SQL alone: the floor."""
-        path = self.directory / "floor.sql"
-        path.write_text(script)
-        threads = str(min(clients, 2))
-        log = self.directory / "latency"
-        done = subprocess.run(
-            [str(binaries() / "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", threads, "-l",
-             f"--log-prefix={log}", "-T", str(max(1, int(seconds))), "-f", str(path), self.urls.service],
-            stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60,
-        )  # fmt: skip
-        rate = float(re.search(r"tps = ([0-9.]+)", done.stdout)[1])  # type: ignore[index]  # pgbench always says it
-        times: list[int] = []
-        for part in self.directory.glob("latency.*"):
-            times += [int(line.split()[2]) for line in part.read_text().splitlines()]
-            part.unlink()
-        times.sort()
-        return Result(rate, times[len(times) // 2] / 1000, times[int(len(times) * 0.99)] / 1000, len(times), {})
-
-    def close(self) -> None:
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+API_PROCESSES = int(Settings.model_fields["api_processes"].default)
 
 
 @dataclass(frozen=True)
 class Server:
+    """Processes that listen on one port."""
+
     port: int
-    pid: int
+    pids: tuple[int, ...]
+
+    @property
+    def pid(self) -> int:
+        return self.pids[0]
 
     def wait(self) -> None:
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
+        """Until it answers; often enough in a row that every process had its turn."""
+        until, answers = time.monotonic() + 20, 0
+        while answers < (1 if len(self.pids) == 1 else 10 * len(self.pids)):
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health/live", timeout=20):
+                    answers += 1
+            except urllib.error.HTTPError:
+                answers += 1
             except OSError:
+                if time.monotonic() > until:
+                    raise TimeoutError("the benchmark's server did not start") from None
                 time.sleep(0.05)
-            else:
-                return
-        raise TimeoutError("the benchmark's server did not start")
 
     def operator(self, path: str, body: Any) -> Any:
         request = urllib.request.Request(
@@ -111,26 +69,183 @@ class Server:
         with urllib.request.urlopen(request, timeout=30) as reply:
             return json.load(reply)["data"]
 
+    def merchant(self, name: str = "Bench") -> dict[str, Any]:
+        """A new merchant with its keys."""
+        email = f"{secrets.token_hex(4)}@example.com"
+        made: dict[str, Any] = self.operator("/accounts", {"kind": "merchant", "name": name, "email": email})
+        return made
+
     @property
     def resident_mib(self) -> float:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]  # always there
+        return max(machine.resident_mib(pid) for pid in self.pids)
+
+    @property
+    def peak_mib(self) -> float:
+        return max(machine.resident_mib(pid, peak=True) for pid in self.pids)
+
+    def forget_peak(self) -> None:
+        for pid in self.pids:
+            machine.forget_peak(pid)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+@dataclass
+class Stage:
+    urls: Urls
+    directory: Path
+    postmaster: int
+    environment: dict[str, str] = field(default_factory=dict)
+    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        private, public = new_sealing_pair()
+        metrics = self.directory / "metrics"
+        metrics.mkdir()
+        self.environment |= {
+            "BURSAR_ENV": "test",
+            "BURSAR_DATA_DIR": str(self.directory),
+            "BURSAR_DATABASE_URL": self.urls.service,
+            "BURSAR_OPERATOR_KEY": OPERATOR_KEY,
+            "BURSAR_KEY_PEPPER": secrets.token_hex(32),
+            "BURSAR_SEAL_PUBLIC_KEY": public.hex(),
+            "BURSAR_SEAL_PRIVATE_KEY": private.hex(),
+            "BURSAR_ACCESS_LOG": "false",
+            "BURSAR_LOG_LEVEL": "warning",
+            "PROMETHEUS_MULTIPROC_DIR": str(metrics),
+        }
+
+    # Processes
+
+    def serve(self, **environment: str) -> Server:
+        """API processes, as many and as `bursar serve` starts them."""
+        return self._listen(("-P", "-m", "bursar", "api"), API_PROCESSES, environment)
+
+    def start(self, kind: str, **environment: str) -> Server:
+        """A server process of `bench.server`: `app` or `bare`."""
+        processes = API_PROCESSES if kind == "bare" else 1
+        return self._listen(("-m", "bench.server", kind), processes, environment)
+
+    def _listen(self, program: tuple[str, ...], processes: int, environment: dict[str, str]) -> Server:
+        with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the supervisor does
+            port = int(listener.getsockname()[1])
+            # The simulator's address need not exist; nothing here asks it.
+            told = {"BURSAR_PORT": str(port), "BURSAR_SIMULATOR_PORT": str(port % 60_000 + 1), **environment}
+            number = listener.fileno()
+            arguments = (*program, "--fd", str(number))
+            pids = [self.run(*arguments, environment=told, pass_fds=(number,)).pid for _ in range(processes)]
+        server = Server(port, tuple(pids))
+        server.wait()
+        return server
+
+    def run(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: tuple[int, ...] = (),
+        stdout: int | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """A Python process with the stage's settings, ended with the stage."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("BURSAR_")}
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            env={**clean, **self.environment, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            pass_fds=pass_fds,
+        )
+        self._processes.append(process)
+        return process
+
+    # Measuring
+
+    def measured(self, take: Callable[[], Result], **processes: tuple[int, ...]) -> Result:
+        """A measurement from a checkpoint on, with the processor time of PostgreSQL and of `processes`."""
+        asyncio.run(self._checkpoint())
+        with machine.Meter({"postgres": [self.postmaster], **processes}) as meter:
+            result = take()
+        return self._with_cost(result, meter)
+
+    async def measured_async(self, take: Callable[[], Awaitable[Result]], **processes: tuple[int, ...]) -> Result:
+        """The same for what runs in this process's own loop."""
+        await self._checkpoint()
+        with machine.Meter({"postgres": [self.postmaster], **processes}) as meter:
+            result = await take()
+        return self._with_cost(result, meter)
+
+    def _with_cost(self, result: Result, meter: machine.Meter) -> Result:
+        spent = {name: seconds / max(1, result.answered) * 1e6 for name, seconds in meter.seconds.items()}
+        if "driver" in result.cpu_us or "pgbench" in result.cpu_us:
+            del spent["bench"]  # which only waited
+        cpu_us = {name: round(micros, 1) for name, micros in {**spent, **result.cpu_us}.items()}
+        return replace(result, cpu_us=cpu_us, others=meter.others)
+
+    async def _checkpoint(self) -> None:
+        """So that nobody pays for the pages that somebody else made dirty."""
+        connection = await asyncpg.connect(self.urls.admin)
+        await connection.execute("CHECKPOINT")
+        await connection.close()
+
+    def floor(self, script: str, clients: int, seconds: float) -> Result:
+        """The same work as SQL alone."""
+        return self.measured(lambda: self.pgbench(script, clients, seconds))
+
+    def pgbench(self, script: str, clients: int, seconds: float) -> Result:
+        path = self.directory / "floor.sql"
+        path.write_text(script)
+        threads = str(min(clients, 2))
+        log = self.directory / "latency"
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [str(binaries() / "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", threads, "-l",
+             f"--log-prefix={log}", "-T", str(max(1, int(seconds))), "-f", str(path), self.urls.service],
+            stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60,
+        )  # fmt: skip
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        rate = float(re.search(r"tps = ([0-9.]+)", done.stdout)[1])  # type: ignore[index]  # pgbench always says it
+        times: list[float] = []
+        for part in self.directory.glob("latency.*"):
+            times += [int(line.split()[2]) / 1e6 for line in part.read_text().splitlines()]
+            part.unlink()
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        made = result_of(times, len(times) / rate)
+        return replace(made, cpu_us={"pgbench": spent / max(1, made.answered) * 1e6})
+
+    async def connect(self, url: str | None = None) -> asyncpg.Connection[asyncpg.Record]:
+        return await asyncpg.connect(url or self.urls.owner, statement_cache_size=0)
+
+    @property
+    def admin(self) -> str:
+        """The service's database as the superuser."""
+        return self.urls.admin.replace("/postgres?", "/bursar?")
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 @contextmanager
-def stage() -> Iterator[Stage]:
+def stage(*, slow_flush: bool = False, **settings: str) -> Iterator[Stage]:
+    """Everything that a benchmark needs, gone afterwards. With `slow_flush` each flush of the disk takes 1 ms more;
+    `settings` are PostgreSQL's.
+    """
     directory = Path(tempfile.mkdtemp(prefix="bursar-bench-"))
-    server = EmbeddedServer(directory)
+    server = EmbeddedServer(directory, settings)
     made: Stage | None = None
     try:
         urls = server.start()
         asyncio.run(migrate(urls.owner))
-        made = Stage(urls, directory)
+        if slow_flush:
+            server.stop()
+            with flush.slowed(directory):
+                server.start()
+        postmaster = int((directory / "postgres" / "postmaster.pid").read_text().split("\n", 1)[0])
+        made = Stage(urls, directory, postmaster)
         yield made
     finally:
         if made is not None:

@@ -6,7 +6,9 @@ CREATE TABLE row_account (
     balance  bigint NOT NULL DEFAULT 0,
     version  bigint NOT NULL DEFAULT 0
 );
-INSERT INTO row_account (id) SELECT generate_series(1, 6000);
+INSERT INTO row_account (id) SELECT generate_series(1, 3000);  -- where customers pay from, and fees go to
+INSERT INTO row_account (id) SELECT account_id FROM wallet WHERE account_id > 1000000;
+ANALYZE row_account;
 
 CREATE TABLE row_transfer (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -34,7 +34,6 @@ from bursar.features.events import routes as events
 from bursar.features.identity import operator as identity_operator
 from bursar.features.identity import routes as identity
 from bursar.features.identity import sweeps as identity_sweeps
-from bursar.features.notices import pages as mailbox
 from bursar.features.notices import sweeps as notices_sweeps
 from bursar.features.operator import routes as operator
 from bursar.features.payment_links import routes as payment_links
@@ -62,10 +61,11 @@ from bursar.http.protocol import BoundedHttp, look_at
 from bursar.http.recovery import recovery_sweep
 from bursar.http.routes import Route
 from bursar.ledger import effects, seals, settlement
-from bursar.pages import checkout, links, site, verification
+from bursar.pages import checkout, links, mailbox, site, verification
 from bursar.processors import inbox
 from bursar.processors.simulator_sweep import SIMULATOR
 from bursar.settings import Settings
+from bursar.worker import retention
 from bursar.worker.loop import Worker
 
 log = structlog.get_logger()
@@ -113,6 +113,7 @@ SWEEPS: tuple[Sweep, ...] = (
     *notices_sweeps.SWEEPS,
     *identity_sweeps.SWEEPS,
     *compliance_sweeps.SWEEPS,
+    retention.SWEEP,
 )
 
 
@@ -127,12 +128,13 @@ def create_app(instance: Instance, extra: Sequence[Route] = ()) -> Any:
     instance.witnesses = (effects.posted,)
     asgi.add_error_envelopes(app)
     health.add_routes(app, instance)
-    site.add_style(app)
+    site.add_styles(app)
     verification.add_routes(app, instance)
-    pages = checkout.Pages(site.Site(instance))
+    hosted = site.Site(instance)
+    pages = checkout.Pages(hosted)
     checkout.add_routes(app, pages)
     links.add_routes(app, pages)
-    mailbox.add_routes(app, instance)
+    mailbox.add_routes(app, hosted)
     inbox.add_route(app, instance.db, payments_service.processors_of(instance.settings), instance.hints.wake)
     routes = routes_of(instance.settings, extra)
     docs.add_routes(app, routes, instance.settings)

@@ -133,10 +133,17 @@ class Settings(BaseModel):
         30.0, gt=0, le=600, description="How long after a worker died another sends what it was about to."
     )
 
+    delivery_log_days: int = Field(
+        90, ge=7, le=3650, description="How long deliveries are kept after their last attempt, with all attempts."
+    )
+    notice_days: int = Field(90, ge=7, le=3650, description="How long notices to people are kept, sent or not.")
+    callback_days: int = Field(90, ge=7, le=3650, description="How long processors' callbacks are kept, once applied.")
+
     smtp_url: SecretStr = Field(
         SecretStr(""),
         description="Where e-mail goes: smtp://user:password@host:587 (STARTTLS) or smtps://…; empty: nowhere.",
     )
+    customer_notices: bool = Field(True, description="Sends customers their receipts and notices of refunds.")
     mail_from: str = Field("Bursar <no-reply@localhost>", description="Sender of the e-mail that the service sends.")
 
     crashpoint: str = Field("", description="Where a test instance shall die, for tests of faults.")

@@ -54,7 +54,6 @@ class TestWebhooks:
             {"X-Service-Signature": ""},
             {"X-Service-Timestamp": "1"},
             {"X-Service-Timestamp": "yesterday"},
-            {"X-Service-Timestamp": str(int(time.time()) + 1)},
             {"X-Service-Event-Id": "evt_2"},
         ],
     )
@@ -63,6 +62,9 @@ class TestWebhooks:
             verify_webhook(BODY, webhook([SECRET]) | change, SECRET)
 
     def test_another_body_secret_or_time_is_refused(self) -> None:
+        now = int(time.time())
+        with pytest.raises(VerificationFailed):
+            verify_webhook(BODY, webhook([SECRET], stamp=now) | {"X-Service-Timestamp": str(now + 1)}, SECRET)
         with pytest.raises(VerificationFailed):
             verify_webhook(BODY + b" ", webhook([SECRET]), SECRET)
         with pytest.raises(VerificationFailed):

@@ -28,16 +28,22 @@ from nacl.public import PrivateKey
 
 from bursar.db.embedded import EmbeddedServer, Urls
 from bursar.db.migrate import migrate
+from bursar.db.roles import with_database
 
 ROLES = ("api", "worker", "simulator")
 OPERATOR_KEY = "operator-key-of-the-fault-suite"
 READY_S = 30.0
 
-# Whose leases are over when a process of this role is gone.
+# Whose leases are over when a process of this role is gone. An operation that was looked at again is the worker's.
 LEASES = {
-    "api": ("operation",),
-    "worker": ("operation", "processor_inbox", "payment", "review_case", "destination", "worker_command", "notice"),
-    "simulator": ("simulator.callback",),
+    "api": {"operation": "attempts = 0"},
+    "worker": {
+        "operation": "attempts > 0",
+        **dict.fromkeys(
+            ("processor_inbox", "payment", "review_case", "destination", "worker_command", "notice"), "true"
+        ),
+    },
+    "simulator": {"simulator.callback": "true"},
 }
 
 
@@ -48,6 +54,7 @@ class Process:
     role: str
     pid: int
     gone: asyncio.Future[int]
+    log_from: int = 0
     since: float = field(default_factory=time.monotonic)
 
 
@@ -135,7 +142,10 @@ class Instance:
             arguments += ["--fd", str(self.sockets[role].fileno())]
         environment = self.environment | {"BURSAR_CRASHPOINT": f"@{self.arm_file(role)}"}
         environment |= {f"BURSAR_{name.upper()}": value for name, value in settings.items()}
-        started = await self.nursery.start(role, arguments, environment, self.log_of(role))
+        log = self.log_of(role)
+        log_from = len(log.read_text(errors="replace")) if log.exists() else 0
+        started = await self.nursery.start(role, arguments, environment, log)
+        started.log_from = log_from
         self.processes[role] = started
         return started
 
@@ -151,10 +161,7 @@ class Instance:
 
     async def _answers(self, role: str, process: Process) -> bool:
         if role == "worker":
-            rows = await self.fetch(
-                "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'bursar worker' AND query LIKE '%due%'"
-            )
-            return bool(rows[0]["n"])
+            return "worker.ready" in self.log_of(role).read_text(errors="replace")[process.log_from :]
         path = "/health/ready" if role == "api" else "/health"
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
             async with asyncio.timeout(2):
@@ -196,9 +203,10 @@ class Instance:
         """As if the time of whoever died were over: waiting for it is the only thing this leaves out."""
         owner = await asyncpg.connect(self.urls.owner)
         try:
-            for table in LEASES[role]:
+            for table, its in LEASES[role].items():
                 await owner.execute(
-                    f"UPDATE {table} SET lease_until = clock_timestamp() - interval '1 s' WHERE lease_until IS NOT NULL"
+                    f"UPDATE {table} SET lease_until = clock_timestamp() - interval '1 s' "
+                    f"WHERE lease_until IS NOT NULL AND {its}"
                 )
         finally:
             await owner.close()
@@ -207,15 +215,11 @@ class Instance:
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         """As the superuser, directly: the service's own connections may be broken."""
-        session = await asyncpg.connect(self.urls.owner.replace(self._login("owner"), self._login("admin")))
+        session = await asyncpg.connect(with_database(self.urls.admin, "bursar"))
         try:
             return list(await session.fetch(query, *arguments))
         finally:
             await session.close()
-
-    def _login(self, name: str) -> str:
-        url = self.urls.owner if name == "owner" else self.urls.admin
-        return url.partition("://")[2].partition("@")[0]
 
     def tail(self, role: str, lines: int = 5) -> str:
         with suppress(FileNotFoundError):
@@ -262,7 +266,6 @@ async def running(
 ) -> AsyncIterator[Instance]:
     """Everything started afresh in a directory of its own, and gone afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="bursar-faults-", dir=place))
-    directory.chmod(0o755)
     server = EmbeddedServer(directory / "data", {"shared_buffers": "128MB", **(database_settings or {})})
     sockets = {"api": _listener(), "simulator": _listener()}
     nursery: Nursery | None = None

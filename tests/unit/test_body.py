@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from bursar.core.errors import ApiError, BadRequest, PayloadTooLarge, UnknownFields, ValidationFailed
-from bursar.http.body import decode_json, decode_multipart, decode_query, validate
+from bursar.http.body import FIELD_LARGEST, VALUES_LARGEST, decode_json, decode_multipart, decode_query, validate
 from bursar.http.schemas import Body, StrictBody
 
 texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
@@ -56,6 +56,14 @@ class TestJson:
     def test_a_long_fraction_is_not_rounded(self) -> None:
         read = decode_json(b'{"amount": 10.10000000000000000001}', 32)
         assert read == {"amount": Decimal("10.10000000000000000001")}
+
+    @pytest.mark.parametrize("piece", [b'"%d":1', b'"%d":[]', b'"%d":{}'])
+    def test_a_body_has_so_many_values_at_the_most(self, piece: bytes) -> None:
+        most = [piece % number for number in range(VALUES_LARGEST)]
+        with pytest.raises(PayloadTooLarge) as refused:
+            decode_json(b"{" + b",".join([*most, b'"x":1']) + b"}", 32)
+        assert refused.value.details == {"max_values": VALUES_LARGEST}
+        decode_json(b"{" + b",".join(most[:9_999]) + b"}", 32)
 
     @given(objects, st.integers(1, 6))
     def test_depth_is_counted_exactly(self, tree: dict[str, Any], limit: int) -> None:
@@ -115,6 +123,11 @@ class TestForms:
             lines.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n{value}\r\n')
         raw = "".join(lines).encode() + f"--{boundary}--\r\n".encode()
         return decode_multipart(raw, f"multipart/form-data; boundary={boundary}")
+
+    def test_a_field_that_is_no_file_has_its_limit(self) -> None:
+        assert len(self._form("b", ("a", "x" * FIELD_LARGEST, None)).fields["a"]) == FIELD_LARGEST
+        with pytest.raises(PayloadTooLarge):
+            self._form("b", ("a", "x" * (FIELD_LARGEST + 1), None))
 
     def test_fields_and_files(self) -> None:
         parts = self._form("b", ("a", "1", None), ("t[]", "x", None), ("t[]", "y", None), ("f", "data", "f.txt"))

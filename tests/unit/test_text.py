@@ -159,6 +159,11 @@ class TestContainsCardNumber:
     def test_never_raises(self, text: str) -> None:
         assert contains_card_number(text) in {True, False}
 
+    def test_a_text_of_nothing_but_such_numbers_counts_as_cards(self) -> None:
+        assert not contains_card_number("4111111111111112 " * 2000)
+        assert contains_card_number("4111111111111112 " * 2001)
+        assert mask("4111111111111112 " * 2001 + "0").endswith(f"4111111111111112 {MASK}")
+
 
 class TestMayContainCardNumber:
     def test_rules_out_ordinary_bodies(self) -> None:

@@ -93,6 +93,12 @@ def london_day(moment: datetime) -> date:
     return moment.astimezone(LONDON).date()
 
 
+def shown_moment(moment: datetime) -> str:
+    """As people in London read it: 3 March 2025, 14:05 GMT."""
+    there = moment.astimezone(LONDON)
+    return f"{there.day} {there:%B %Y}, {there:%H:%M}\u00a0{there:%Z}"
+
+
 def london_day_bounds(day: date) -> tuple[datetime, datetime]:
     """The first instant of a London day and the first instant after it, in UTC (23, 24 or 25 hours apart)."""
     return _start_of_london_day(day), _start_of_london_day(day + timedelta(days=1))

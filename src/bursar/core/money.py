@@ -168,6 +168,13 @@ def format_major(minor: int, currency: str) -> Decimal:
     return Decimal(minor).scaleb(-exponent(currency), _EXACT)
 
 
+def shown_amount(minor: int, currency: str) -> str:
+    """As people in the United Kingdom read it: £1,234.50, or CHF 1,234.50 where there is no sign."""
+    sign = symbol(currency)
+    space = "\u00a0" if sign[-1].isalpha() else ""
+    return f"{sign}{space}{format_major(minor, currency):,f}"
+
+
 def divide_half_up(numerator: int, denominator: int) -> int:
     """The rounding rule: the nearest whole number, and away from zero when halfway."""
     if denominator <= 0:

@@ -93,9 +93,15 @@ _BRANDS: Final[tuple[tuple[str, str, range | tuple[int, ...]], ...]] = (
     ("6759", "6759", range(12, 20)),  # Maestro
     ("6761", "6763", range(12, 20)),  # Maestro
 )
+_PREFIXES: Final = {
+    length: tuple((lowest, highest) for lowest, highest, lengths in _BRANDS if length in lengths)
+    for length in range(12, 20)
+}
 _MIN_CARD_DIGITS: Final = 12
 _MAX_CARD_DIGITS: Final = 19
-_LUHN_DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
+_MAX_RUNS: Final = 2000  # a text with more numbers of a card's length is a list of them
+_LUHN_DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
+_NOT_DIGITS: Final = {number: None for number in range(128) if not chr(number).isdigit()}
 
 # A space or hyphen of any kind, as pages and word processors write them.
 _SEPARATOR = r"[ \u00a0\u2007\u2009\u202f\u2010-\u2015\u2212-]"
@@ -115,10 +121,12 @@ _DIGITS: Final = re.compile(
     | [0-9]{{2}}-[0-9]{{2}}-[0-9]{{2}}[ -][0-9]{{8}}(?![ -]?[0-9])        # sort code and account number
     | [0-9]{{1,2}}/[0-9]{{2,4}}(?![0-9])                                  # date, as beside a card number
     | [0-9]{{1,9}}\.[0-9]+                                                # decimal fraction
-    | (?P<group> \d+ (?: {_SEPARATOR} (?![0-9]{{1,2}}[/.][0-9]) \d+ )* )
+    | (?P<group> \d++ (?: {_SEPARATOR} \d++ )*+ )
     """,
     re.VERBOSE,
 )
+# What a group ends with when a date or a fraction follows it: `12` of `4242 4242 4242 4242 12/26`.
+_ALIEN: Final = re.compile(rf"{_SEPARATOR}[0-9]{{1,2}}\Z")
 # An IBAN of 34 digits with a separator after each; nothing longer can be a card number or an IBAN.
 _MAX_GROUP_CHARS: Final = 68
 _IBAN_HEAD: Final = re.compile(r"[A-Za-z]{2}(?:[0-9]{2} ?[A-Za-z]{4} ?)?\Z")
@@ -238,35 +246,52 @@ def _is_card_number_value(value: object) -> bool:
 def _card_number_spans(text: str) -> Iterator[tuple[int, int]]:
     if len(text) < _MIN_CARD_DIGITS or _ENOUGH_DIGITS.search(text) is None:
         return
-    for match in _DIGITS.finditer(text):
-        group = match["group"]
-        if group is None or len(group) < _MIN_CARD_DIGITS:
+    for start, group in _digit_groups(text):
+        if len(group) < _MIN_CARD_DIGITS:
             continue
         digits = _ascii_digits(group) if len(group) <= _MAX_GROUP_CHARS else ""
-        if _ends_iban(text[max(0, match.start() - _IBAN_HEAD_CHARS) : match.start()], digits):
+        if _ends_iban(text[max(0, start - _IBAN_HEAD_CHARS) : start], digits):
             continue
         if _is_card_number(digits):
-            yield match.span()
+            yield start, start + len(group)
             continue
         # `4242424242424242 123`: written in one piece, a number is whole whatever stands beside it.
-        for run in _SOLID_RUN.finditer(group):
+        for count, run in enumerate(_SOLID_RUN.finditer(group)):
+            if count >= _MAX_RUNS:
+                yield start + run.start(), start + len(group)
+                break
             if len(run[0]) <= _MAX_CARD_DIGITS and _is_card_number(_ascii_digits(run[0])):
-                yield match.start() + run.start(), match.start() + run.end()
+                yield start + run.start(), start + run.end()
+
+
+def _digit_groups(text: str) -> Iterator[tuple[int, str]]:
+    """Digits that belong together, and where they start."""
+    at = 0
+    while (match := _DIGITS.search(text, at)) is not None:
+        at, group = match.end(), match["group"]
+        if group is None:
+            continue
+        if text[at : at + 1] in ("/", ".") and "0" <= text[at + 1 : at + 2] <= "9" and _ALIEN.search(group[-3:]):
+            at -= 1 + group[-2:].isdecimal()
+            group = text[match.start() : at - 1]
+        yield match.start(), group
 
 
 def _ascii_digits(group: str) -> str:
+    if group.isascii():
+        return group.translate(_NOT_DIGITS)
     return "".join(str(int(char)) for char in group if char.isdecimal())
 
 
 def _is_card_number(digits: str) -> bool:
-    return any(
-        len(digits) in lengths and lowest <= digits[: len(lowest)] <= highest for lowest, highest, lengths in _BRANDS
-    ) and luhn_valid(digits)
+    prefixes = _PREFIXES.get(len(digits), ())
+    return any(lowest <= digits[: len(lowest)] <= highest for lowest, highest in prefixes) and luhn_valid(digits)
 
 
 def luhn_valid(digits: str) -> bool:
     """Whether the last of the digits is the check digit of the others."""
-    total = sum(map(int, digits[-1::-2])) + sum(_LUHN_DOUBLED[int(digit)] for digit in digits[-2::-2])
+    raw = digits.encode()
+    total = sum(raw[-1::-2]) + sum(raw[-2::-2].translate(_LUHN_DOUBLED)) - ord("0") * len(raw)
     return total % 10 == 0
 
 

@@ -1,4 +1,4 @@
-"""Every type of event in one table: when it happens, what its `data` holds, who may hear of it.
+"""Every type of event in one table: when it happens, what its `data` holds, who may hear of it and who gets mail.
 
 `bursar.events.reference` writes the documentation from this table, and a subscription is checked against it. Additive
 types are for those who name them (or their family); `*` alone does not bring them.
@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 Audience = Literal["both", "account", "platform", "none"]
+Person = Literal["customer", "merchant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,23 @@ _ALL: tuple[EventType, ...] = (
 
 CATALOGUE: dict[str, EventType] = {event.name: event for event in _ALL}
 assert len(CATALOGUE) == len(_ALL), "an event type is listed twice"
+
+# Who is also told by e-mail. What the letter says is `bursar.features.notices.letters`.
+MAIL_TO: dict[str, Person] = {
+    "transaction.succeeded": "customer",
+    "transaction.refunded": "customer",
+    "payout.paid": "merchant",
+    "payout.failed": "merchant",
+    "payout.returned": "merchant",
+    "disburse.payout.failed": "merchant",
+    "disburse.payout.returned": "merchant",
+    "dispute.created": "merchant",
+    "dispute.deadline_near": "merchant",
+    "dispute.won": "merchant",
+    "dispute.lost": "merchant",
+    "kyc.link_created": "merchant",
+    "webhook.disabled": "merchant",
+}
 
 TYPES = frozenset(name for name, event in CATALOGUE.items() if not event.additive)
 ADDITIVE = frozenset(name for name, event in CATALOGUE.items() if event.additive)

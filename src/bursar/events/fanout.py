@@ -1,7 +1,9 @@
-"""From what happened to who is told: each event becomes one delivery per interested endpoint, each IPN one.
+"""From what happened to who is told: each event becomes one delivery per interested endpoint, each IPN one, and an
+event that people are told of becomes a notice, too.
 
 Interested are the account's own endpoints and those of the platform it belonged to when the event happened. Making
-deliveries is one short transaction per batch; sending them is the business of `events.sender`.
+deliveries is one short transaction per batch; sending them is the business of `events.sender`, writing and sending
+notices that of `features.notices`.
 """
 
 from __future__ import annotations
@@ -66,6 +68,15 @@ ON CONFLICT (account_id, place, event_id) DO UPDATE
 RETURNING account_id, id
 """
 
+_NOTICES = """
+-- A notice per event, once. To whom and in what words is decided when it is written.
+INSERT INTO notice (account_id, id, channel, template, event_id, next_attempt_at, created_at)
+SELECT account_id, nextval('notice_id'), 'email', type, event_id, $4, $4
+FROM unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY AS n (account_id, type, event_id, n)
+ORDER BY n
+ON CONFLICT (account_id, event_id, channel) DO NOTHING
+"""
+
 _QUEUE = """
 -- Puts places into the queue, in one order everywhere, so that two of these never wait for each other.
 INSERT INTO destination AS held (account_id, place, due_at)
@@ -123,13 +134,15 @@ async def fan_out(db: Database, *, commanded: bool = False) -> int:
         if not events and not ipns:
             return 0
         now = await connection.fetchval("SELECT instance_now()")
-        drafts = await _drafts_of_events(connection, sorted(events, key=lambda event: event["id"]))
+        events.sort(key=lambda event: event["id"])
+        drafts = await _drafts_of_events(connection, events)
         drafts += [
             Draft(ipn["account_id"], "ipn", ipn_place(ipn["url"]), None, ipn["account_id"], ipn["id"],
                   ipn["event_id"], ipn["type"])
             for ipn in sorted(ipns, key=lambda ipn: ipn["id"])
         ]  # fmt: skip
         await make(connection, drafts, now)
+        await _make_notices(connection, [event for event in events if event["type"] in catalogue.MAIL_TO], now)
         crashpoint("fan_out.before_commit")
     crashpoint("fan_out.after_commit")
     return len(events) + len(ipns)
@@ -155,6 +168,12 @@ async def make(db: Queryable, drafts: Sequence[Draft], now: datetime, *, again: 
     )
     await queue(db, {(draft.account_id, draft.place) for draft in drafts}, now)
     return [row["id"] for row in rows]
+
+
+async def _make_notices(db: Connection, events: Sequence[Record], now: datetime) -> None:
+    if events:
+        columns = ([event[name] for event in events] for name in ("account_id", "type", "event_id"))
+        await db.execute(_NOTICES, *columns, now)
 
 
 async def queue(db: Queryable, places: Iterable[tuple[int, str]], now: datetime) -> None:

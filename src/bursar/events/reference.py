@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bursar.events.catalogue import CATALOGUE
+from bursar.events.catalogue import CATALOGUE, MAIL_TO
 
 BEGIN, END = "<!-- catalogue: begin -->", "<!-- catalogue: end -->"
 GUIDE = Path(__file__).parents[3] / "docs" / "events.md"
@@ -14,11 +14,11 @@ _AUDIENCE = {"both": "account, platform", "platform": "platform", "account": "ac
 
 
 def table() -> str:
-    lines = ["| Type | Emitted when | `data` holds | Sent to | |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| Type | Emitted when | `data` holds | Sent to | E-mail to | |", "| --- | --- | --- | --- | --- | --- |"]
     for event in CATALOGUE.values():
         note = "additive" if event.additive else ""
-        sent_to = _AUDIENCE[event.audience]
-        lines.append(f"| `{event.name}` | {event.when} | `{event.resource}` | {sent_to} | {note} |")
+        sent_to, mail_to = _AUDIENCE[event.audience], MAIL_TO.get(event.name, "")
+        lines.append(f"| `{event.name}` | {event.when} | `{event.resource}` | {sent_to} | {mail_to} | {note} |")
     return "\n".join(lines)
 
 

@@ -24,6 +24,8 @@ from bursar.core.errors import ApiError, BadRequest, PayloadTooLarge, UnknownFie
 
 NUMBER_LONGEST = 40
 PARTS_LARGEST = 64
+FIELD_LARGEST = 256 * 1024  # of a form's field that is no file
+VALUES_LARGEST = 20_000  # of a whole JSON body; commas in its texts count, too
 
 
 class _TooDeep(Exception):
@@ -74,7 +76,9 @@ async def read(request: falcon.asgi.Request, limit: int) -> bytes:
 
 
 def decode_json(raw: bytes, depth_limit: int) -> dict[str, Any]:
-    """A JSON object with exact decimals. 400 for bad grammar, 413 for nesting beyond the limit."""
+    """A JSON object with exact decimals. 400 for bad grammar, 413 for too many values or too deep a nesting."""
+    if len(raw) > VALUES_LARGEST and raw.count(b",") + raw.count(b"[") + raw.count(b"{") > VALUES_LARGEST:
+        raise PayloadTooLarge(details={"max_values": VALUES_LARGEST})
     try:
         tree = _json.decode(raw.decode())
     except UnicodeDecodeError:
@@ -166,13 +170,20 @@ _multipart.parse_options.max_body_part_count = PARTS_LARGEST
 _multipart.parse_options.max_body_part_buffer_size = 12 * 1024 * 1024
 
 
+def _field(part: Any) -> bytes:
+    content = bytes(part.stream.read(FIELD_LARGEST + 1))
+    if len(content) > FIELD_LARGEST:
+        raise PayloadTooLarge(details={"max_bytes": FIELD_LARGEST})
+    return content
+
+
 def decode_multipart(raw: bytes, content_type: str) -> Parts:
     """Fields and files of a form. A field named `x[]` or sent twice becomes a list."""
     parts = Parts()
     try:
         for part in _multipart.deserialize(io.BytesIO(raw), content_type, len(raw)):
             name = (part.name or "").removesuffix("[]")
-            content = part.get_data()
+            content = part.get_data() if part.filename is not None else _field(part)
             if part.filename == "" and not content:
                 continue  # a form's file field that was left empty
             if part.filename is not None:

@@ -1,29 +1,30 @@
-"""Tidying up after requests: keys past their retention, counters of past minutes."""
+"""Tidying up after requests: keys past their retention, counters of past minutes, lists that have grown."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from bursar.db import tallies
 from bursar.db.sweep import Desk, Sweep
 
 BATCH = 1000
 
 
+EXPIRED_KEYS = """
+-- Answered keys past their retention. One that still runs is left to whoever runs it.
+DELETE FROM idempotency_key
+WHERE (account_id, family, scope, key) IN (
+    SELECT account_id, family, scope, key
+    FROM idempotency_key
+    WHERE expires_at <= $1 AND status IS NOT NULL
+    ORDER BY expires_at
+    LIMIT $2
+)
+"""
+
+
 async def _expire_keys(desk: Desk, now: datetime) -> int:
-    done = await desk.db.execute(
-        """
-        -- Answered keys past their retention. One that still runs is left to whoever runs it.
-        DELETE FROM idempotency_key
-        WHERE (account_id, family, scope, key) IN (
-            SELECT account_id, family, scope, key
-            FROM idempotency_key
-            WHERE expires_at <= $1 AND status IS NOT NULL
-            LIMIT $2
-        )
-        """,
-        now,
-        BATCH,
-    )
+    done = await desk.db.execute(EXPIRED_KEYS, now, BATCH)
     return int(done.split()[1])
 
 
@@ -34,4 +35,4 @@ async def _drop_counters(desk: Desk, _: datetime) -> int:
     return int(done.split()[1])
 
 
-SWEEPS = (Sweep("idempotency_keys", _expire_keys), Sweep("rate_counters", _drop_counters))
+SWEEPS = (Sweep("idempotency_keys", _expire_keys), Sweep("rate_counters", _drop_counters), tallies.SWEEP)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import msgspec
 
+from bursar.db import tallies
 from bursar.ledger import seals
 
 Session: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -188,6 +189,7 @@ CHECKS = (
         HAVING sum(amount) <> 0
         """,
     ),
+    Check("tallies_match_rows", "every list has as many rows as were counted", tallies.WRONG),
 )
 SEALED = "the journals are those that were sealed, and every seal follows from the one before it"
 

@@ -17,9 +17,9 @@ import falcon.asgi
 import structlog
 from markupsafe import Markup
 
-from bursar.core.calendar import LONDON
+from bursar.core.calendar import shown_moment
 from bursar.core.errors import ApiError
-from bursar.core.money import format_major, symbol
+from bursar.core.money import shown_amount
 from bursar.db.clock import instance_now
 from bursar.features.payments import service
 from bursar.features.payments.service import Row
@@ -48,7 +48,7 @@ UNKNOWN = message(
 # Per status: title, text, tone of the sign, HTTP status.
 STATES: dict[str, tuple[str, str, str, int]] = {
     "succeeded": ("Payment received", "Thank you. You can keep this page as your receipt.", "good", 200),
-    "refunded": ("Payment refunded", "The whole amount went back to the card it came from.", "neutral", 200),
+    "refunded": ("Payment refunded", "The whole amount went back to the card it came from.", "back", 200),
     "processing": ("Your bank is deciding", "This page looks again by itself. Please do not pay twice.", "wait", 200),
     "closing": ("This checkout is being closed", "It can no longer be paid.", "wait", 410),
     "cancelled": ("This checkout was cancelled", "Nothing was taken from your card.", "neutral", 410),
@@ -68,13 +68,6 @@ def headers_of(settings: Settings) -> dict[str, str]:
             f"form-action 'self' {service.page_origin(settings)}; base-uri 'none'; frame-ancestors 'none'"
         ),
     }
-
-
-def shown_amount(minor: int, currency: str) -> str:
-    """As written in the United Kingdom: £1,234.50, or CHF 1,234.50 where there is no sign."""
-    sign = symbol(currency)
-    space = "\u00a0" if sign[-1].isalpha() else ""
-    return f"{sign}{space}{format_major(minor, currency):,f}"
 
 
 class Pages:
@@ -216,18 +209,13 @@ def _receipt(row: Row, business: str, last: Row | None) -> list[tuple[str, str]]
         ("For", row["details"][:200]),
         ("Order", row["identifier"]),
         ("Reference", row["payment_reference"]),
-        ("Paid on", _moment(row["paid_at"])),
+        ("Paid on", shown_moment(row["paid_at"])),
     ]
     if last is not None and last["last4"]:
         facts.append(("Card", f"•••• {last['last4']}"))
     if row["refunded_minor"]:
         facts.append(("Refunded", shown_amount(row["refunded_minor"], row["currency"])))
     return facts
-
-
-def _moment(moment: datetime) -> str:
-    there = moment.astimezone(LONDON)
-    return f"{there.day} {there:%B %Y}, {there:%H:%M %Z}"
 
 
 def add_routes(app: falcon.asgi.App[Any, Any], pages: Pages) -> None:

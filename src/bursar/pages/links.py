@@ -10,11 +10,12 @@ import falcon
 import falcon.asgi
 import segno
 
+from bursar.core.money import shown_amount
 from bursar.db.clock import instance_now
 from bursar.features.payment_links import service as links
 from bursar.features.payments.service import Row
 from bursar.http.caller import load_account
-from bursar.pages.checkout import PROBLEMS, UNKNOWN, Pages, shown_amount
+from bursar.pages.checkout import PROBLEMS, UNKNOWN, Pages
 from bursar.pages.site import Shown, see_other
 
 ROUTE = "/link/{token}"

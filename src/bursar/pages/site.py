@@ -11,7 +11,6 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
@@ -22,6 +21,7 @@ import jinja2
 import structlog
 
 from bursar.core import ids
+from bursar.core.calendar import shown_moment
 from bursar.core.errors import RateLimited
 from bursar.db.pool import LOST, Busy
 from bursar.http import metrics
@@ -31,8 +31,8 @@ from bursar.http.limits import Throttle, client_address
 log = structlog.get_logger()
 
 _FOLDER = files("bursar.pages")
-_STYLE = _FOLDER.joinpath("static", "hosted.css").read_bytes()
-STYLE_PATH = f"/assets/hosted-{hashlib.sha256(_STYLE).hexdigest()[:12]}.css"
+_STYLES = {name: _FOLDER.joinpath("static", f"{name}.css").read_bytes() for name in ("hosted", "mailbox")}
+STYLE_PATHS = {name: f"/assets/{name}-{hashlib.sha256(style).hexdigest()[:12]}.css" for name, style in _STYLES.items()}
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -50,10 +50,6 @@ HEADERS = {
 }
 
 
-def _day_and_time(moment: datetime) -> str:
-    return f"{moment:%A} {moment.day} {moment:%B %Y}, {moment:%H:%M} UTC"
-
-
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FunctionLoader(lambda name: _FOLDER.joinpath("templates", name).read_text()),
     undefined=jinja2.StrictUndefined,
@@ -61,8 +57,8 @@ _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters["moment"] = _day_and_time
-_TEMPLATES.globals["style_path"] = STYLE_PATH
+_TEMPLATES.filters["moment"] = shown_moment
+_TEMPLATES.globals["style_paths"] = STYLE_PATHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +132,17 @@ class Site:
 
 
 class _Style:
+    def __init__(self, style: bytes) -> None:
+        self._style = style
+
     async def on_get(self, _: falcon.asgi.Request, response: falcon.asgi.Response) -> None:
         response.content_type = "text/css; charset=utf-8"
-        response.data = _STYLE
+        response.data = self._style
         response.set_headers(
             {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
         )
 
 
-def add_style(app: falcon.asgi.App[Any, Any]) -> None:
-    app.add_route(STYLE_PATH, _Style())
+def add_styles(app: falcon.asgi.App[Any, Any]) -> None:
+    for name, style in _STYLES.items():
+        app.add_route(STYLE_PATHS[name], _Style(style))

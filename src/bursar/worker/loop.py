@@ -127,9 +127,11 @@ class Worker:
         raise RuntimeError("due work did not come to an end")
 
     async def advance(self, seconds: int) -> dict[str, Any]:
+        return await self.advance_to(await instance_now(self._desk.db) + timedelta(seconds=seconds))
+
+    async def advance_to(self, target: datetime) -> dict[str, Any]:
         """Moves the clock, stopping at each moment when something falls due, in order."""
         ran: list[dict[str, Any]] = []
-        target = await instance_now(self._desk.db) + timedelta(seconds=seconds)
         while True:
             settled = await instance_now(self._desk.db)
             self._note(ran, await self.run_due(), await instance_now(self._desk.db))
@@ -179,7 +181,7 @@ class Worker:
         error: str | None = None
         try:
             if command["kind"] == "advance_clock":
-                result = await self.advance(command["argument"]["seconds"])
+                result = await self.advance_to(await self._until(command))
             else:
                 result = {"counts": await self.run_due()}
         except Exception as problem:
@@ -191,6 +193,20 @@ class Worker:
             result,
             error,
         )
+
+    async def _until(self, command: Record) -> datetime:
+        """Where the clock is to go, decided once: whoever takes over from a worker that died goes there, no farther."""
+        until: str = await self._desk.db.fetchval(
+            """
+            UPDATE worker_command
+            SET argument = jsonb_build_object('until', instance_now() + $2 * interval '1 second') || argument
+            WHERE id = $1
+            RETURNING argument ->> 'until'
+            """,
+            command["id"],
+            command["argument"]["seconds"],
+        )
+        return datetime.fromisoformat(until)
 
     @asynccontextmanager
     async def _clock_held(self, *, alone: bool) -> AsyncIterator[None]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from tests.faults.hostile import raw
+from tests.faults.hostile import bombs, raw, strangers, uploads
 from tests.faults.running import Part
 
 PARTS: dict[str, Part] = {
     "raw": raw.run,
+    "bombs": bombs.run,
+    "uploads": uploads.run,
+    "strangers": strangers.run,
 }

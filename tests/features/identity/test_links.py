@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from tests.events.factories import run_jobs
 from tests.features.connected_accounts.factory import connect, events_of
 from tests.features.identity.factory import LINKS, new_link, path_of
 from tests.support.service import Service
@@ -48,6 +49,7 @@ class TestCreate:
         account = await connect(service, platform, connect_email_sms_handle=handle)
         link = await new_link(service, platform, headers={"Service_Account": account["id"]})
         number = int(account["id"].rpartition("_")[2])
+        await run_jobs(service)
         found = await service.db.fetch("SELECT recipient, body_text FROM notice WHERE account_id = $1", number)
         assert len(found) == sent
         assert all(notice["recipient"] == account["email"] and link["url"] in notice["body_text"] for notice in found)

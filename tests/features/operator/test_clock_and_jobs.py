@@ -226,3 +226,20 @@ class TestAnOrderWhoseCallerDied:
         await asyncio.sleep(1.2)
         reply = await asyncio.wait_for(bursar.ops("POST", "/jobs/run", {}), 10)
         assert reply.status_code == 200
+
+    async def test_moves_the_clock_no_farther_when_it_is_taken_over(self, bursar: Service) -> None:
+        """A worker died on the way; the next one goes where the first was going, not as far again from there."""
+        number, until = await bursar.db.fetchrow(
+            """
+            INSERT INTO worker_command (id, kind, argument, lease_until)
+            SELECT nextval('worker_command_id'), 'advance_clock',
+                   jsonb_build_object('seconds', 86400, 'until', instance_now() + interval '100 s'), clock_timestamp()
+            RETURNING id, instance_now() + interval '100 s'
+            """
+        )  # type: ignore[misc]
+        async with asyncio.timeout(10):
+            while not await bursar.db.fetchval(  # noqa: ASYNC110 - a test's wait
+                "SELECT done_at FROM worker_command WHERE id = $1", number
+            ):
+                await asyncio.sleep(0.02)
+        assert timedelta(0) <= await instance_now(bursar.db) - until < timedelta(seconds=60)

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.core.errors import InvalidConnectApplicationFee
-from bursar.core.money import InvalidAmount
+from bursar.core.money import InvalidAmount, shown_amount
 from bursar.features.payments import reference, rules, states
-from bursar.pages.checkout import shown_amount
 
 NUMBERS = st.integers(1, 2**63 - 1)
 

@@ -18,14 +18,17 @@ def image(kind: str = "JPEG", size: tuple[int, int] = (320, 200), mode: str = "R
 
 
 def pdf(
-    *objects: str, tail: bytes = b"", packed: str | None = None, type_: str = "/ObjStm", filters: str = "/FlateDecode"
-) -> bytes:
-    """A small PDF. `packed` is put into a compressed object stream."""
+    *objects: str, tail: bytes = b"", packed: str | None = None, type_: str = "/ObjStm", filters: str = "/FlateDecode",
+    layers: int = 1, word: str = "stream\n",
+) -> bytes:  # fmt: skip
+    """A small PDF. `packed` is put into a compressed object stream, in so many layers."""
     parts = [b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n"]
     parts += [f"{n} 0 obj\n{text}\nendobj\n".encode("latin-1") for n, text in enumerate(objects, 3)]
     if packed is not None:
-        stream = zlib.compress(f"10 0 {packed}".encode())
-        head = f"9 0 obj\n<< /Type {type_} /Filter {filters} /N 1 /First 5 >>\nstream\n".encode()
+        stream = f"10 0 {packed}".encode()
+        for _ in range(layers):
+            stream = zlib.compress(stream)
+        head = f"9 0 obj\n<< /Type {type_} /Filter {filters} /N 1 /First 5 >>\n{word}".encode()
         parts.append(head + stream + b"\nendstream\nendobj\n")
     return b"".join(parts) + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n" + tail
 
@@ -69,6 +72,7 @@ GOOD = [
     Upload("packed.pdf", pdf(packed="<< /Type /Page >>"), "application/pdf"),
     Upload("picture.pdf", pdf(packed="0 0 1 rg /Im0 Do", type_="/Other"), "application/pdf"),
     Upload("ascii.pdf", pdf("<< /Filter /ASCII85Decode /Subtype /Image >>"), "application/pdf"),
+    Upload("packedplain.pdf", pdf(packed="<< /Type /Page >>", layers=2), "text/plain"),
     Upload("unpacked.pdf", pdf("<< /JSomething 1 /Launcher 2 >>"), "application/pdf"),
 ]
 
@@ -111,5 +115,10 @@ BAD = [
     Upload("packedfake.pdf", pdf(packed="<< /S /JavaScript >>", type_="/ObjStm /X ( obj) endobj"), "application/pdf"),
     Upload("packedref.pdf", pdf(packed="<< /S /JavaScript >>", filters="5 0 R"), "application/pdf"),
     Upload("packedrows.pdf", pdf(packed="<< >>", type_="/ObjStm /DecodeParms << /Predictor 12 >>"), "application/pdf"),
+    Upload("packedtwice.pdf", pdf(packed="<< /S /JavaScript >>", layers=2, filters="[/Fl /Fl]"), "application/pdf"),
+    Upload("packedtwicesaid.pdf", pdf(packed="<< /S /JavaScript >>", layers=2, type_="/X"), "application/pdf"),
+    Upload("packedmany.pdf", pdf(packed="<< >>", layers=5), "application/pdf"),
+    Upload("packedloosely.pdf", pdf(packed="<< /S /JavaScript >>", type_="/X", word="stream \n"), "application/pdf"),
+    Upload("packedreturn.pdf", pdf(packed="<< /S /JavaScript >>", type_="/X", word="stream\r"), "application/pdf"),
     Upload("packedbomb.pdf", pdf(packed=" " * (70 * 1024 * 1024)), "application/pdf"),
 ]

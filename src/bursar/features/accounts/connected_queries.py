@@ -7,6 +7,7 @@ from datetime import datetime
 from ipaddress import ip_address
 from typing import Any
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 from bursar.features.accounts.connected_schemas import NewConnectedAccount
@@ -24,6 +25,7 @@ CONNECTED = Listing(
         "until": "created_at < {}",
     },
     search=("business_company_name", "email", "public_id"),
+    total=tallies.CONNECTED.total(),
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import asyncpg
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
@@ -18,6 +19,7 @@ ACCOUNTS = Listing(
     sorts={"id": "account_id", "created_at": "created_at", "name": "business_company_name"},
     filters={"kind": "kind = {}", "status": "status = {}", "platform": "platform_id = {}"},
     search=("business_company_name", "email", "public_id"),
+    total=tallies.ALL_ACCOUNTS.total("0"),
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
@@ -21,6 +22,7 @@ ALL_REQUESTS = Listing(
     id="r.id",
     sorts={"id": "r.id"},
     filters={"status": "r.status = {}", "type": "r.type = {}", "merchant": "r.account_id = {}"},
+    total=tallies.ALL_COMPLIANCE_REQUESTS.total("0"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
@@ -18,6 +19,7 @@ DELIVERIES = Listing(
         "channel": "channel = {}",
         "exhausted": "exhausted = {}",
     },
+    total=tallies.DELIVERIES.total(),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
@@ -15,6 +16,7 @@ OF_MERCHANT = Listing(
     id="event_id",
     sorts=_SORTS,
     filters=_FILTERS,
+    total=tallies.EVENTS.total(),
 )
 OF_PLATFORM = Listing(
     select="SELECT body FROM event",
@@ -22,6 +24,7 @@ OF_PLATFORM = Listing(
     id="event_id",
     sorts=_SORTS,
     filters=_FILTERS,
+    total=f"{tallies.EVENTS.total()} + {tallies.EVENTS_TOLD.total()}",
 )
 # A platform that acts on a connected account sees what it would have been told of it.
 OF_CONNECTED = Listing(
@@ -30,6 +33,7 @@ OF_CONNECTED = Listing(
     id="event_id",
     sorts=_SORTS,
     filters=_FILTERS,
+    total=tallies.EVENTS_SHARED.total("$1", "$2::bigint::text"),
 )
 
 

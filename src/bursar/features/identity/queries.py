@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
@@ -20,6 +21,7 @@ ALL_LINKS = Listing(
     id="v.id",
     sorts={"id": "v.id"},
     filters={"status": "v.status = {}", "merchant": "v.account_id = {}"},
+    total=tallies.ALL_VERIFICATION_LINKS.total("0"),
 )
 
 

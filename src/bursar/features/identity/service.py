@@ -16,7 +16,6 @@ from bursar.features.identity.errors import (
 )
 from bursar.features.identity.schemas import LastError, NewVerificationLink, VerificationLink
 from bursar.features.identity.states import FINAL, OPEN, WAITING, Status, move
-from bursar.features.notices import service as notices
 from bursar.features.uploads import service as uploads
 from bursar.features.uploads.inspection import Inspected
 from bursar.http.caller import load_account
@@ -58,8 +57,6 @@ async def create(ctx: Ctx, new: NewVerificationLink) -> VerificationLink:
     await activation.kyc_event(ctx, account.account_id, happened)
     reply = as_reply(row, ctx.account.public_id, ctx.settings)
     ctx.emit("kyc.link_created", {"verification_link": reply})
-    facts = {"url": reply.url, "expires": f"{row['expires_at']:%d %B %Y, %H:%M} UTC"}
-    await notices.to_merchant(ctx.db, account.account_id, "verification_link", facts, ctx.now, ctx.settings)
     return reply
 
 

@@ -1,90 +1,84 @@
-"""Notices to people. They are written with what they tell of, and sent by the worker on the deliveries' schedule.
+"""Notices to people, made from events. A feature that wants its people told emits the event and adds a letter.
 
-Whoever lets their platform speak to them (`connect_email_sms_handle` is `platform`) gets none from the service: the
-platform hears of everything by webhook.
+The fan-out makes a notice of every event in `catalogue.MAIL_TO`, once, in its own transaction; here it is written and
+given to whoever it is for:
+
+- merchants, at their account's address, unless their platform speaks to them itself (`connect_email_sms_handle` is
+  `platform`): then it hears of everything by webhook, and the service says nothing;
+- customers, at the address given with the payment. That setting is about merchants; a customer has no other way to
+  hear from us, so theirs are sent either way. `customer_notices` switches them off for the whole instance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from email.utils import make_msgid
-from importlib.resources import files
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from collections.abc import Sequence
+from decimal import Decimal
 
-import jinja2
+import msgspec
+import structlog
 
-from bursar.db.pool import Queryable
+from bursar.db.pool import Database, Record
+from bursar.events.catalogue import MAIL_TO
+from bursar.features.notices import queries
+from bursar.features.notices.letters import LETTERS, Told
+from bursar.features.notices.queries import Content, Outcome, Sms
+from bursar.features.notices.writing import message_id, written
 from bursar.settings import Settings
 
-Template = Literal[
-    "receipt",
-    "verification_link",
-    "payout_paid",
-    "payout_failed",
-    "dispute_opened",
-    "webhook_disabled",
-]
+log = structlog.get_logger()
 
-_LOADER = jinja2.FunctionLoader(lambda name: (files(__package__) / "templates" / name).read_text())
-_TEXT = jinja2.Environment(loader=_LOADER, undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - plain text
-_HTML = jinja2.Environment(loader=_LOADER, undefined=jinja2.StrictUndefined, autoescape=True)
+_read = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
-async def to_merchant(
-    db: Queryable, account_id: int, template: Template, values: Mapping[str, Any], now: datetime, settings: Settings
-) -> bool:
-    """A notice to an account's own address; False when its platform speaks for the service."""
-    account = await db.fetchrow(
-        "SELECT email, business_company_name, platform_id, connect_email_sms_handle FROM account WHERE account_id = $1",
-        account_id,
-    )
-    if account is None or (account["platform_id"] is not None and account["connect_email_sms_handle"] == "platform"):
-        return False
-    facts = {"business": account["business_company_name"], **values}
-    await to_address(db, account_id, account["email"], template, facts, now, settings)
-    return True
+async def write(db: Database, rows: Sequence[Record], settings: Settings) -> list[Record]:
+    """Writes notices that have only their event yet; returns those that can be sent."""
+    ready = [row for row in rows if row["recipient"] is not None]
+    fresh = [row for row in rows if row["recipient"] is None]
+    if not fresh:
+        return ready
+    async with db.transaction() as connection:
+        facts = await queries.facts(connection, fresh)
+        contents: list[Content] = []
+        messages: list[Sms] = []
+        nobody: list[Record] = []
+        broken: list[Outcome] = []
+        for row in fresh:
+            try:
+                content, sms = _compose(row, facts.get((row["account_id"], row["event_id"])), settings)
+            except Exception:
+                log.exception("notice.not_written", notice_id=row["id"], event_type=row["template"])
+                broken.append(Outcome(row, "failed", "could not be written"))
+                continue
+            if content is None:
+                nobody.append(row)
+            else:
+                contents.append(content)
+            if sms is not None:
+                messages.append(sms)
+        if nobody:
+            await queries.drop(connection, nobody)
+        if messages:
+            await queries.add_sms(connection, messages)
+        if broken:
+            await queries.record(connection, broken)
+        return ready + (await queries.write(connection, contents) if contents else [])
 
 
-async def to_address(
-    db: Queryable, account_id: int, address: str, template: Template, values: Mapping[str, Any], now: datetime,
-    settings: Settings,
-) -> None:  # fmt: skip
-    """A notice to anybody, such as a customer, on behalf of an account."""
-    subject, text, html = written(template, values)
-    domain = urlsplit(settings.public_url).hostname or "localhost"
-    await _queue(db, account_id, "email", template, address, subject, text, html, make_msgid(domain=domain), now)
-
-
-async def by_sms(
-    db: Queryable, account_id: int, number: str, template: Template, values: Mapping[str, Any], now: datetime
-) -> None:
-    """The subject line of a notice, as a text message."""
-    subject, _, _ = written(template, values)
-    await _queue(db, account_id, "sms", template, number, subject, subject, "", "", now)
-
-
-def written(template: Template, values: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Subject, text and page of a notice. The first line of a template is the subject."""
-    rendered = _TEXT.get_template(f"{template}.txt").render(values)
-    subject, _, text = rendered.partition("\n")
-    text = text.strip() + "\n"
-    paragraphs = [paragraph.split("\n") for paragraph in text.strip().split("\n\n")]
-    html = _HTML.get_template("layout.html").render(subject=subject, paragraphs=paragraphs)
-    return " ".join(subject.split()), text, html
-
-
-async def _queue(
-    db: Queryable, account_id: int, channel: str, template: str, recipient: str, subject: str, text: str, html: str,
-    message_id: str, now: datetime,
-) -> None:  # fmt: skip
-    await db.execute(
-        """
-        INSERT INTO notice
-            (account_id, id, channel, template, recipient, subject, body_text, body_html, message_id, next_attempt_at,
-             created_at)
-        VALUES ($1, nextval('notice_id'), $2, $3, $4, $5, $6, $7, $8, $9, $9)
-        """,
-        account_id, channel, template, recipient, subject, text, html, message_id, now,
-    )  # fmt: skip
+def _compose(row: Record, fact: Record | None, settings: Settings) -> tuple[Content | None, Sms | None]:
+    """The notice in words, and its text message if it is urgent. Nothing, when nobody is to be told."""
+    to = MAIL_TO.get(row["template"])
+    if fact is None or to is None or (not settings.smtp_url.get_secret_value() and not settings.is_test):
+        return None, None
+    data = _read(fact["body"])["data"]
+    if to == "customer":
+        recipient = data["transaction"].get("customer_email") if settings.customer_notices else None
+    else:
+        recipient = None if fact["platform_speaks"] else fact["email"]
+    if not recipient:
+        return None, None
+    told = Told(row["account_id"], fact["business"], data, fact["created_at"], settings)
+    letter = LETTERS[row["template"]](told)
+    text = written(letter, told.business, to, recipient, settings)
+    content = Content(row, recipient, text.subject, text.text, text.html, message_id(row["event_id"], settings))
+    reachable = letter.urgent and to == "merchant" and fact["mobile"]
+    return content, Sms(row, fact["mobile"], text.subject) if reachable else None

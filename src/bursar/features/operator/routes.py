@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from bursar.db import listing
+from bursar.db import listing, tallies
 from bursar.db.clock import clock_offset, instance_now
 from bursar.db.listing import Listing
 from bursar.features.operator import commands
@@ -29,11 +29,12 @@ from bursar.http.routes import Outside, Processor, Read, Route
 
 WAIT_S = 300.0
 
-_AUDIT = Listing(
+AUDIT = Listing(
     select="SELECT * FROM operator_audit",
     scope="true",
     sorts={"id": "id"},
     filters={"merchant": "account_id = {}", "action": "action = {}"},
+    total=tallies.AUDIT_TRAIL.total("0"),
 )
 
 
@@ -80,7 +81,7 @@ async def _nothing_runs(intent: Mapping[str, Any]) -> Any:
 
 async def audit_log(ctx: Ctx, query: AuditQuery) -> Page:
     rows, total = await listing.page(
-        ctx.db, _AUDIT, (), number=query.page, size=query.per_page, sort="-id",
+        ctx.db, AUDIT, (), number=query.page, size=query.per_page, sort="-id",
         filters={"merchant": query.merchant, "action": query.action},
     )  # fmt: skip
     entries = [AuditEntry(**{name: row[name] for name in AuditEntry.__struct_fields__}) for row in rows]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 from bursar.db.rows import Rows
@@ -14,6 +15,7 @@ LINKS = Listing(
     select="SELECT * FROM payment_link",
     scope="account_id = $1",
     filters={"status": "status = {}"},
+    total=tallies.PAYMENT_LINKS.total(),
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 from bursar.db.rows import Rows
@@ -18,6 +19,7 @@ HOSTED = Listing(
         "identifier": "((identifier = {} AND status IN ('pending', 'succeeded', 'refunded'))"
         " OR (identifier = {} AND status IN ('failed', 'cancelled')))"
     },
+    total=tallies.HOSTED.total(),
 )
 
 TRANSACTIONS = Listing(
@@ -26,6 +28,7 @@ TRANSACTIONS = Listing(
     sorts={"id": "id", "created_at": "created_at", "amount": "amount_minor", "status": "status"},
     filters={"status": "status = {}", "since": "created_at >= {}", "until": "created_at < {}"},
     search=("payment_reference", "identifier", "customer_name", "customer_email", "remark"),
+    total=tallies.TRANSACTIONS.total(),
 )
 
 # A new payment; one whose order already has a live checkout is left out. In order, so that batches do not cross.

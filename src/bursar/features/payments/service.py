@@ -18,7 +18,7 @@ from bursar.features.payments.creation import (
 from bursar.features.payments.followers import FOLLOWERS, LINKS
 from bursar.features.payments.processor import page_origin, processor_of, processors_of, simulator_of
 from bursar.features.payments.queries import TRANSACTIONS, attempts_of, find, insert_many, lock, next_id
-from bursar.features.payments.views import Row, hosted_status, transaction
+from bursar.features.payments.views import Row, checkout_url, hosted_status, transaction
 from bursar.http.caller import load_account
 from bursar.http.context import LARGEST_ID, Account, Ctx
 
@@ -35,6 +35,7 @@ __all__ = [
     "check_can_be_paid",
     "checked_amount",
     "checkout_named",
+    "checkout_url",
     "find",
     "hosted_status",
     "insert_many",

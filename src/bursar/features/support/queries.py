@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
@@ -24,6 +25,7 @@ ALL_TICKETS = Listing(
     id="t.id",
     sorts={"id": "t.id"},
     filters={"status": "t.status = {}", "category": "t.category = {}", "merchant": "t.account_id = {}"},
+    total=tallies.ALL_TICKETS.total("0"),
 )
 
 

@@ -23,7 +23,7 @@ TIMEOUT_S = 8.0  # below what the database allows a transaction to idle
 AT_ONCE = 4
 EXTENSIONS = {"pdf": "application/pdf", "jpg": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png"}
 WEBP = "image/webp"
-UNDECLARED = frozenset({"", "application/octet-stream"})
+UNDECLARED = frozenset({"", "application/octet-stream", "text/plain"})  # the last is what a part without a type has
 
 _INSPECTOR = Path(__file__).with_name("inspector.py")
 _places: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}

@@ -20,6 +20,7 @@ PIXELS_LARGEST = 40_000_000
 PIXELS_MANY = 2_000_000  # above this, speed matters more than size
 INFLATED_LARGEST = 64 * 1024 * 1024
 TRAILER_LARGEST = 1024
+LAYERS_MOST = 4  # of compression, one inside the other
 
 # What a document has no need of, and a reader might run, open or send.
 ACTIVE = frozenset(
@@ -29,10 +30,13 @@ ACTIVE = frozenset(
 # Filters under which an object stream could hide from `hidden_objects`.
 UNUSUAL = frozenset(b"LZWDecode ASCII85Decode ASCIIHexDecode RunLengthDecode Crypt".split())
 
+LOOK_AT = 4096
+_ZLIB = b"\x78"
+
 _PACKED = re.compile(rb"\s*[0-9]+\s+[0-9]+\s")
 _NAME = re.compile(rb"/([^\x00\t\n\x0c\r ()<>\[\]{}/%]+)")
 _ESCAPE = re.compile(rb"#([0-9A-Fa-f]{2})")
-_STREAM = re.compile(rb"stream\r?\n")
+_STREAM = re.compile(rb"stream[\x00\t\x0c ]*(?:\r\n|\n|\r)")  # readers are lenient about what ends the word
 
 
 class Refused(Exception):
@@ -117,27 +121,42 @@ def hidden_objects(content: bytes) -> list[bytes]:
     unpacked: list[bytes] = []
     budget = INFLATED_LARGEST
     previous = 0
+    view = memoryview(content)
     for match in _STREAM.finditer(content):
         head, previous = _names(content[previous : match.start()]), match.end()
         if {b"ObjStm", b"DecodeParms"} <= head:
             raise Refused("packs its objects in an unusual way")
         if b"ObjStm" in head and b"Filter" not in head:
             continue  # plain text, which was looked through with the rest
-        inflater = zlib.decompressobj()
-        try:
-            start = inflater.decompress(content[match.end() :], 64)
-            if not _PACKED.match(start) and b"ObjStm" not in head:
-                continue
-            inflated = start + inflater.decompress(inflater.unconsumed_tail, budget + 1)
-        except zlib.error as error:
-            if b"ObjStm" in head:
-                raise Refused("is damaged") from error
-            continue  # not a compressed stream
-        budget -= len(inflated)
-        if budget < 0:
-            raise Refused("unpacks to too much")
-        unpacked.append(inflated)
+        inflated = inflate(view[match.end() :], budget, wholly=b"ObjStm" in head)
+        if inflated is not None:
+            budget -= len(inflated)
+            unpacked.append(inflated)
     return unpacked
+
+
+def inflate(stream: memoryview | bytes, budget: int, *, wholly: bool) -> bytes | None:
+    """What a stream holds, however many layers it is packed in; None when that is no objects.
+
+    `wholly`: it claims to hold objects, so what cannot be unpacked or turns out to be something else is refused.
+    """
+    for _ in range(LAYERS_MOST):
+        try:
+            start = zlib.decompressobj().decompress(stream[:LOOK_AT], 64)
+            if not (wholly or _PACKED.match(start) or start[:1] == _ZLIB):
+                return None
+            stream = zlib.decompressobj().decompress(stream, budget + 1)
+        except zlib.error as error:
+            if wholly:
+                raise Refused("is damaged") from error
+            return None  # not a compressed stream
+        if len(stream) > budget:
+            raise Refused("unpacks to too much")
+        if _PACKED.match(stream) or not stream.strip():
+            return bytes(stream)
+    if wholly:
+        raise Refused("packs its objects in an unusual way")
+    return None
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
+from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
@@ -20,6 +21,11 @@ ROWS = Listing(
         "since": "created_at >= {}",
         "until": "created_at < {}",
     },
+    total=f"""(
+        SELECT coalesce(sum({tallies.WALLET_ROWS.total("w.account_id", "w.currency")}), 0)::bigint
+        FROM wallet AS w
+        WHERE w.account_id = $1
+    )""",  # noqa: S608 - declared pieces
 )
 
 

@@ -12,7 +12,6 @@ from bursar.events import fanout, metrics, outbox
 from bursar.events.addresses import Refused, parse
 from bursar.events.outbox import Cause, new_event
 from bursar.events.transport import rules_of
-from bursar.features.notices import service as notices
 from bursar.features.webhooks import queries
 from bursar.features.webhooks.errors import WebhookLimitReached, WebhookNotActive
 from bursar.features.webhooks.schemas import (
@@ -30,11 +29,6 @@ from bursar.http.context import Ctx
 from bursar.settings import Settings
 
 LARGEST = 16
-
-_WHY = {
-    "gone": "The endpoint answered 410 Gone.",
-    "failing": "Every delivery has failed for five days.",
-}
 
 
 def seal_context(account_id: int, webhook_id: int) -> str:
@@ -152,9 +146,6 @@ async def disable(desk: Desk, account_id: int, webhook_id: int, reason: str) -> 
         )
         await outbox.write(db, [event])
         await fanout.queue(db, [(account_id, fanout.webhook_place(webhook_id))], now)
-        await notices.to_merchant(
-            db, account_id, "webhook_disabled", {"url": row["url"], "why": _WHY[reason]}, now, desk.settings
-        )
     metrics.endpoints_disabled_total.labels(reason).inc()
     desk.wake()
 

@@ -15,7 +15,7 @@ import falcon
 import falcon.asgi
 import jinja2
 
-from bursar.core.money import format_major, symbol
+from bursar.core.money import shown_amount
 from bursar.db.pool import Connection, Record
 from bursar.processors.card_errors import card_error
 from bursar.processors.simulator import books, charges, form
@@ -50,12 +50,6 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "X-Robots-Tag": "noindex, nofollow",
 }
-
-
-def shown_amount(minor: int, currency: str) -> str:
-    sign = symbol(currency)
-    space = " " if sign[-1].isalpha() else ""
-    return f"{sign}{space}{format_major(minor, currency):,f}"
 
 
 class CardPage:

@@ -1,0 +1,47 @@
+"""What must be true after every load: books that agree, a row for every answer, the first reply again for a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench import load
+from bench.load import Result
+from bench.stage import Server, Stage
+from bursar.features.payments import service as payments
+from bursar.ledger import audit
+
+
+async def books(stage: Stage) -> str:
+    """The audit of the ledger and of the payments."""
+    async with audit.session(stage.urls.service) as session:
+        report = await audit.verify(session, more=payments.CHECKS)
+    wrong = [f"{check.name}: {check.detail}" for check in report.checks if not check.ok]
+    assert report.ok, wrong
+    return f"{len(report.checks)} checks hold"
+
+
+async def creates_are_rows(stage: Stage, merchant_id: int, answered: int) -> str:
+    """Every 201 left a key, a payment and an event, and nothing else did."""
+    connection = await stage.connect()
+    try:
+        found = [
+            await connection.fetchval(f"SELECT count(*) FROM {table} WHERE account_id = $1 {which}", merchant_id)
+            for table, which in (
+                ("idempotency_key", "AND status = 201"),
+                ("payment", ""),
+                ("event", "AND type = 'transaction.created'"),
+            )
+        ]
+    finally:
+        await connection.close()
+    assert found == [answered] * 3, (answered, found)
+    return f"{answered} answers of 201, as many keys, payments and events"
+
+
+def replays_are_identical(app: Server, sent: Sequence[bytes], first: Result) -> str:
+    """The same bytes again get the same bytes again."""
+    count = len(first.digests)
+    again = load.run(list(sent[:count]), app.port, 4, 30, keep=count)
+    assert again.statuses == {"201": count}, again.statuses
+    assert again.digests == first.digests
+    return f"{count} replays, byte for byte"

@@ -1,0 +1,72 @@
+-- How many rows the long lists have, without counting them: what a sweep has counted once, and the few rows since.
+--
+-- A row carries the number of the transaction that wrote it. The sweep counts only rows of transactions below the
+-- snapshot's xmin: those are finished, so none can appear among them later, in whatever order ids become visible.
+-- Entries of a wallet need no such number: they are written under its lock, so their seq has no gaps to fill later.
+
+CREATE TABLE tally (
+    account_id  bigint NOT NULL,  -- whose list it is; 0: the operator's
+    list        text NOT NULL,
+    part        text NOT NULL,
+    n           bigint NOT NULL CHECK (n >= 0),  -- rows whose stamp (txid or seq) is below `upto`
+    upto        bigint NOT NULL,
+    PRIMARY KEY (account_id, list, part)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE tally IS 'tenant: how many rows of a list have been counted, and up to where; short lists have none';
+
+CREATE TABLE tally_mark (
+    list     text PRIMARY KEY,
+    reached  bigint NOT NULL DEFAULT 0,  -- the last sampled row that was looked at, to learn which lists grow
+    horizon  bigint NOT NULL DEFAULT 0   -- the last xmin, to notice that transaction numbers went back
+);
+COMMENT ON TABLE tally_mark IS 'reference: how far the sweep that counts lists has come';
+
+-- Rows that are already there are of transaction 0: as good as any that is finished.
+ALTER TABLE account            ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE payment            ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE payment_link       ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE event              ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE delivery           ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE operator_audit     ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE verification_link  ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE compliance_request ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE support_ticket     ADD COLUMN txid bigint NOT NULL DEFAULT 0;
+ALTER TABLE account            ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+ALTER TABLE payment            ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+ALTER TABLE payment_link       ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+ALTER TABLE event              ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+ALTER TABLE delivery           ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+ALTER TABLE operator_audit     ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+ALTER TABLE verification_link  ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+ALTER TABLE compliance_request ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+ALTER TABLE support_ticket     ALTER COLUMN txid SET DEFAULT pg_current_xact_id()::text::bigint;
+
+-- The rows since: one account's, or all of them where the operator lists all.
+CREATE INDEX payment_by_txid ON payment (account_id, txid);
+CREATE INDEX payment_link_by_txid ON payment_link (account_id, txid);
+CREATE INDEX event_by_txid ON event (account_id, txid);
+CREATE INDEX event_by_platform_txid ON event (platform_id, txid) WHERE platform_id IS NOT NULL;
+CREATE INDEX delivery_by_txid ON delivery (account_id, txid);
+CREATE INDEX account_by_platform_txid ON account (platform_id, txid) WHERE platform_id IS NOT NULL;
+CREATE INDEX account_by_txid ON account (txid);
+CREATE INDEX operator_audit_by_txid ON operator_audit (txid);
+CREATE INDEX verification_link_by_txid ON verification_link (txid);
+CREATE INDEX compliance_request_by_txid ON compliance_request (txid);
+CREATE INDEX support_ticket_by_txid ON support_ticket (txid);
+
+-- One row in 32: whose list grows by hundreds of rows is sure to be among them.
+CREATE INDEX payment_sampled ON payment (id) WHERE id % 32 = 0;
+CREATE INDEX payment_link_sampled ON payment_link (id) WHERE id % 32 = 0;
+CREATE INDEX event_sampled ON event (id) WHERE id % 32 = 0;
+CREATE INDEX delivery_sampled ON delivery (id) WHERE id % 32 = 0;
+CREATE INDEX account_sampled ON account (account_id) WHERE account_id % 32 = 0;
+CREATE INDEX operator_audit_sampled ON operator_audit (id) WHERE id % 32 = 0;
+CREATE INDEX verification_link_sampled ON verification_link (id) WHERE id % 32 = 0;
+CREATE INDEX compliance_request_sampled ON compliance_request (id) WHERE id % 32 = 0;
+CREATE INDEX support_ticket_sampled ON support_ticket (id) WHERE id % 32 = 0;
+CREATE INDEX wallet_entry_sampled ON wallet_entry (id) WHERE seq % 32 = 0;
+
+-- What the service's role may do --------------------------------------------------------------------------------
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON tally TO bursar_app;
+GRANT SELECT, INSERT, UPDATE ON tally_mark TO bursar_app;

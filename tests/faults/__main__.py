@@ -1,0 +1,102 @@
+"""`python -m tests.faults --tier push|full|soak [--seed N] [--only crash,kills,…]`: breaks the service on purpose, says
+what was done and what held, and ends with 1 if anything did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import uvloop
+
+from tests.faults import crash
+from tests.faults.report import Report
+
+Run = Callable[[int], Awaitable[Report]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the suite, and how it is run in each tier."""
+
+    name: str
+    tiers: dict[str, Run]
+
+
+PARTS = (
+    Part(
+        "crash",
+        {
+            "push": lambda seed: crash.run(seed, share=1 / 3, seconds=120),
+            "full": lambda seed: crash.run(seed, seconds=900),
+            "soak": lambda seed: crash.run(seed, times=10, seconds=2400),
+        },
+    ),
+    Part(
+        "crash-alone",
+        {
+            "push": lambda seed: crash.run(seed, share=1 / 3, seconds=20, group_commit=False, only="create payment"),
+            "full": lambda seed: crash.run(seed, seconds=120, group_commit=False, only="create payment"),
+            "soak": lambda seed: crash.run(seed, seconds=600, group_commit=False),
+        },
+    ),
+)
+
+
+def table(reports: list[tuple[Report, float]]) -> str:
+    lines = ["| Part | Done | Took | Held |", "| --- | --- | --- | --- |"]
+    for report, took_s in reports:
+        done = ", ".join(f"{count:,} {what}" for what, count in report.done.items())
+        lines.append(f"| {report.name} | {done} | {took_s:.0f} s | {'yes' if report.held else '**NO**'} |")
+    return "\n".join(lines)
+
+
+async def suite(tier: str, seed: int, only: set[str]) -> bool:
+    reports: list[tuple[Report, float]] = []
+    for part in PARTS:
+        if only and part.name not in only:
+            continue
+        began = time.monotonic()
+        say(f"{part.name} …")
+        try:
+            report = await part.tiers[tier](seed)
+        except Exception as error:  # a part that cannot be run has not held
+            report = Report(part.name)
+            report.broke(f"could not be run: {type(error).__name__}: {error}")
+        took_s = time.monotonic() - began
+        reports.append((report, took_s))
+        for note in report.notes[:40]:
+            say(f"  {note}")
+        say(f"{part.name}: {'held' if report.held else 'BROKEN'} in {took_s:.0f} s: {report.done}")
+    say("")
+    say(f"Tier {tier}, seed {seed}: python -m tests.faults --tier {tier} --seed {seed}")
+    say("")
+    say(table(reports))
+    return all(report.held for report, _ in reports)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    names = [part.name for part in PARTS]
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--tier", choices=("push", "full", "soak"), default="push")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1_000_000))
+    parser.add_argument("--only", default="", help=f"some of: {', '.join(names)}")
+    chosen = parser.parse_args()
+    only = {name for name in chosen.only.split(",") if name}
+    if unknown := only - set(names):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    say(f"Tier {chosen.tier}, seed {chosen.seed}.")
+    return 0 if uvloop.run(suite(chosen.tier, chosen.seed, only)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
