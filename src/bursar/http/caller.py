@@ -30,7 +30,7 @@ from bursar.core.errors import (
     PayoutsPaused,
     Unauthenticated,
 )
-from bursar.db.pool import Database, Queryable, Record
+from bursar.db.pool import Database, Queryable, Record, persist
 from bursar.http.context import Account, Caller
 
 CACHE_S = 1.0
@@ -102,7 +102,7 @@ class Callers:
     async def _remember_caller(self, secret: str) -> Caller:
         until = time.monotonic() + CACHE_S
         try:
-            caller = await self._load_caller(secret)
+            caller = await persist(lambda: self._load_caller(secret))
         finally:
             # If something changed while it was loading, whoever asks from now on looks again.
             is_latest = self._loading.get(secret) is asyncio.current_task()
@@ -127,7 +127,7 @@ class Callers:
         if cached is not None and cached[0] >= time.monotonic() and self._hears_changes():
             return cached[1]
         until = time.monotonic() + CACHE_S
-        account = await load_account(self._db, account_id)
+        account = await persist(lambda: load_account(self._db, account_id))
         if account is not None:
             _trim(self._accounts)
             self._accounts[account_id] = (until, account)

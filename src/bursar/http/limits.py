@@ -9,7 +9,7 @@ import time
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from bursar.core.errors import RateLimited
-from bursar.db.pool import Database
+from bursar.db.pool import Database, persist
 from bursar.http.families import Family
 from bursar.settings import Networks
 
@@ -61,7 +61,7 @@ class Throttle:
 
 async def count_minute(db: Database, kind: str, value: str, limit: int, retry_after_s: int | None = None) -> Headers:
     """Counts one request in the current minute; the request after the last allowed one is refused."""
-    row = await db.fetchrow("SELECT used, resets_in FROM rate_count($1, $2)", kind, value)
+    row = await persist(lambda: db.fetchrow("SELECT used, resets_in FROM rate_count($1, $2)", kind, value))
     assert row is not None
     headers = {
         "RateLimit-Limit": str(limit),

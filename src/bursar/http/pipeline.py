@@ -35,7 +35,7 @@ from bursar.core.errors import (
     UriTooLong,
 )
 from bursar.db.clock import instance_now
-from bursar.db.pool import LOST, Busy
+from bursar.db.pool import LOST, Busy, persist
 from bursar.http import audit, body, idempotency, limits, metrics, sandbox, signing, writes
 from bursar.http.batched import Batches
 from bursar.http.caller import bearer, match_keys, require_scope
@@ -225,8 +225,8 @@ class Pipeline:
             return await sandbox.run(exchange)
         handler = exchange.route.handler
         assert isinstance(handler, Read)
-        ctx = exchange.ctx(self.instance.db)
-        reply = render(exchange.route, await handler.handle(ctx, exchange.validated_query()), ctx)
+        ctx, query = exchange.ctx(self.instance.db), exchange.validated_query()
+        reply = render(exchange.route, await persist(lambda: handler.handle(ctx, query)), ctx)
         if exchange.caller is not None and exchange.caller.kind == "operator":
             async with self.instance.db.acquire() as db:
                 ctx.dated = await instance_now(db)
