@@ -107,7 +107,7 @@ def details(reply: httpx.Response) -> dict[str, Any]:
 
 
 async def everything(service: Service) -> dict[str, list[str]]:
-    """Every row of every table but the limiter's counters, as text."""
+    """Every row of every table but the limiter's counters and the worker's own of how far it has counted, as text."""
     owner = await asyncpg.connect(service.urls.owner)
     try:
         tables = await owner.fetch(
@@ -115,7 +115,8 @@ async def everything(service: Service) -> dict[str, list[str]]:
             SELECT c.relname AS name
             FROM pg_class c
             JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE c.relkind IN ('r', 'p') AND n.nspname = 'public' AND c.relname <> 'rate_counter'
+            WHERE c.relkind IN ('r', 'p') AND n.nspname = 'public'
+              AND c.relname NOT IN ('rate_counter', 'tally', 'tally_mark')
             """
         )
         rows = {name: await owner.fetch(f"SELECT t::text AS line FROM {name} t ORDER BY 1") for (name,) in tables}
