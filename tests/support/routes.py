@@ -263,7 +263,10 @@ async def missing(_: Ctx, __: None) -> None:
 
 
 def family_routes(family: Family, till: Till) -> list[Route]:
-    """The same in each family: notes (local), charges (processor) and, where keys allow it, entries (batched)."""
+    """The same in each family: notes (local), charges (processor) and, where keys allow it, entries (batched).
+
+    For each gate there is a local write, and for money that leaves one that calls a processor.
+    """
     strict = family.unknown_fields == "refuse"
     base = f"/testing/{family.name}"
     common: dict[str, Any] = {"tag": "Testing", "family": family, "summary": "A route of the tests."}
@@ -275,9 +278,10 @@ def family_routes(family: Family, till: Till) -> list[Route]:
         return Route(path=base + path, name=f"testing_{family.name}_{name}", handler=handler, **fields)
 
     local = Local(write_note)
-    processor = Processor(
-        f"testing_{family.name}", till.begin, till.call, till.finish, till.pending, till.dry_run, timeout_s=1.0
-    )
+
+    def processor(kind: str) -> Processor:
+        return Processor(kind, till.begin, till.call, till.finish, till.pending, till.dry_run, timeout_s=1.0)
+
     routes = [
         write("/notes", "write_note", local, body=note, status=201),
         write("/notes", "put_note", local, body=note, method="PUT"),
@@ -286,7 +290,11 @@ def family_routes(family: Family, till: Till) -> list[Route]:
         write("/kept-notes", "write_kept_note", local, body=note, status=201, keep=MONTH),
         write("/notes", "read_notes", Read(read_notes), method="GET", scope=scopes["read"],
               query=StrictNoteQuery if strict else NoteQuery),
-        write("/charges", "charge", processor, body=charge, status=201),
+        write("/charges", "charge", processor(f"testing_{family.name}"), body=charge, status=201),
+        *(write(f"/gates/{gate.name.lower()}", f"gate_{gate.name.lower()}", local, body=note, gate=gate, status=201)
+          for gate in Gate),
+        write("/withdrawals", "withdraw", processor(f"testing_{family.name}_withdrawal"), body=charge,
+              gate=Gate.TRANSFERS, status=201),
     ]  # fmt: skip
     if not family.errors_consume:
         batched = Batched("webhook_id", prepare_entry, apply_entries)
@@ -317,11 +325,6 @@ def declared_routes(till: Till | None = None) -> list[Route]:
         legacy("GET", "/numbers/{id}", "number", Read(show_number)),
         legacy("GET", "/missing", "missing", Read(missing), errors=(NotFound,)),
     ]
-    routes += [
-        legacy("POST", f"/gates/{gate.name.lower()}", f"gate_{gate.name.lower()}", Local(write_note), body=Note,
-               gate=gate, status=201)
-        for gate in Gate
-    ]  # fmt: skip
     return routes
 
 
