@@ -16,7 +16,7 @@ import msgspec
 from pydantic import ConfigDict, Field
 
 from bursar.core.errors import ApiError, DuplicateResource, InsufficientBalance, NotFound, RefundFailed
-from bursar.db.pool import Connection
+from bursar.db.pool import Connection, Database
 from bursar.http.body import Upload
 from bursar.http.caller import Gate
 from bursar.http.context import Ctx
@@ -25,6 +25,7 @@ from bursar.http.families import FAMILIES, LEGACY, Family
 from bursar.http.idempotency import MONTH
 from bursar.http.routes import Batched, Local, Outside, Prepared, Processor, Read, Route, Unknown
 from bursar.http.schemas import Body, Form, Query, StrictBody, StrictQuery
+from tests.support.doors import pass_door
 
 SHOWN_SECRET = "whsec_shownonceandneveragain"
 
@@ -42,6 +43,7 @@ class Note(Body):
     amount: int = Field(1, ge=1, le=1000)
     then: Literal["ok", "refuse", "crash", "broken_sql"] = "ok"
     slow_ms: int = 0
+    door: str = ""  # where it stops until the test lets it on
     deep: Any = None
 
 
@@ -50,6 +52,7 @@ class StrictNote(StrictBody):
     amount: int = Field(1, ge=1, le=1000)
     then: Literal["ok", "refuse", "crash", "broken_sql"] = "ok"
     slow_ms: int = 0
+    door: str = ""  # where it stops until the test lets it on
     deep: Any = None
 
 
@@ -81,6 +84,7 @@ async def write_note(ctx: Ctx, note: Note | StrictNote) -> Shelf:
     ctx.emit("webhook.test", {"note": note.text})
     if note.slow_ms:
         await asyncio.sleep(note.slow_ms / 1000)
+    await pass_door(note.door)
     if note.then == "refuse":
         raise InsufficientBalance(details={"note": note.text})
     if note.then == "crash":
@@ -244,6 +248,17 @@ async def hold_connection(ctx: Ctx, query: Pause) -> dict[str, bool]:
     return {"slept": True}
 
 
+class AtDoor(Query):
+    door: str
+
+
+async def hold_connection_at_door(ctx: Ctx, query: AtDoor) -> dict[str, bool]:
+    assert isinstance(ctx.db, Database)
+    async with ctx.db.acquire():
+        await pass_door(query.door)
+    return {"passed": True}
+
+
 async def fail_read(ctx: Ctx, _: None) -> None:
     try:
         await ctx.db.fetchval("SELECT secret_column FROM table_that_is_not_there")
@@ -321,6 +336,7 @@ def declared_routes(till: Till | None = None) -> list[Route]:
         legacy("GET", "/platforms", "platforms_only", Read(read_notes), query=NoteQuery, platform_only=True),
         legacy("GET", "/alias", "alias", Read(read_notes), query=NoteQuery, successor="/testing/legacy/notes"),
         legacy("GET", "/slow", "slow", Read(hold_connection), query=Pause),
+        legacy("GET", "/held", "held", Read(hold_connection_at_door), query=AtDoor),
         legacy("GET", "/crash", "crash", Read(fail_read)),
         legacy("GET", "/numbers/{id}", "number", Read(show_number)),
         legacy("GET", "/missing", "missing", Read(missing), errors=(NotFound,)),
