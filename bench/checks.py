@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench import load
+from bench import load, rows
 from bench.load import Result
 from bench.stage import Server, Stage
 from bursar.features.payments import service as payments
@@ -18,6 +18,37 @@ async def books(stage: Stage) -> str:
     wrong = [f"{check.name}: {check.detail}" for check in report.checks if not check.ok]
     assert report.ok, wrong
     return f"{len(report.checks)} checks hold"
+
+
+async def floor_is_rows(stage: Stage, floor_id: int) -> str:
+    """The floor of a create wrote as many keys, payments and events."""
+    connection = await stage.connect()
+    try:
+        found = {
+            await connection.fetchval(f"SELECT count(*) FROM {table} WHERE account_id = $1", floor_id)
+            for table in rows.TABLES
+        }
+    finally:
+        await connection.close()
+    assert len(found) == 1, found
+    return f"{found.pop()} rows of each kind"
+
+
+async def floor_is_journals(stage: Stage) -> str:
+    """The floor of an outcome wrote what the ledger writes: four entries and two unsettled parts to a journal."""
+    connection = await stage.connect()
+    try:
+        journals, entries, unsettled = [
+            await connection.fetchval(f"SELECT count(*) FROM hand_{table}")
+            for table in ("journal", "wallet_entry", "unsettled")
+        ]
+        moved = await connection.fetchval(
+            "SELECT sum(h.pending - w.pending) FROM hand_wallet h JOIN bench_wallet w USING (account_id, currency)"
+        )
+    finally:
+        await connection.close()
+    assert (entries, unsettled, moved) == (4 * journals, 2 * journals, 9830 * journals), (journals, entries, moved)
+    return f"{journals} journals of four entries"
 
 
 async def creates_are_rows(stage: Stage, merchant_id: int, answered: int) -> str:

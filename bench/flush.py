@@ -11,6 +11,7 @@ from pathlib import Path
 from bursar.db import embedded
 
 SLOWER_US = 1000
+LIBRARY = "slow_flush.so"
 
 
 def unavailable() -> str | None:
@@ -18,10 +19,15 @@ def unavailable() -> str | None:
     return None if shutil.which("cc") else "there is no C compiler (cc) to build the slow flush with"
 
 
+def is_slow(postmaster: int) -> bool:
+    """Whether a server has the library; its children have it from there."""
+    return LIBRARY in Path(f"/proc/{postmaster}/maps").read_text()
+
+
 @contextmanager
 def slowed(directory: Path) -> Iterator[None]:
     """A server that is started meanwhile flushes slowly."""
-    library = directory / "slow_flush.so"
+    library = directory / LIBRARY
     source = Path(__file__).with_name("slow_flush.c")
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(source), "-ldl"], check=True)
     library.chmod(0o755)

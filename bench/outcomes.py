@@ -53,6 +53,7 @@ def run(seconds: float, times: int) -> Part:
         applied = asyncio.run(
             _applied(staged, sum(result.answered for name in (SPREAD, HOT) for result in found[name]))
         )
+        floor = asyncio.run(checks.floor_is_journals(staged))
         books = asyncio.run(checks.books(staged))
     against = {
         SPREAD: {"outcome_vs_pgbench_single": FLOOR},
@@ -61,7 +62,7 @@ def run(seconds: float, times: int) -> Part:
     return Part(
         f"Outcomes, {IN_FLIGHT} in flight",
         [Case(name, results, against.get(name, {})) for name, results in found.items()],
-        checks={"outcomes": applied, "outcomes, books": books},
+        checks={"outcomes": applied, "outcomes, floor": floor, "outcomes, books": books},
     )
 
 

@@ -82,6 +82,7 @@ def run(seconds: float, times: int) -> Part:
         checked = creating.check()
         read = _reads(staged, app, creating, seconds, times)
         load_mib = app.peak_mib
+        checked["floor"] = asyncio.run(checks.floor_is_rows(staged, floor_id))
         checked["books"] = asyncio.run(checks.books(staged))
     found |= read
     over_ms = _best_p50(found["create, 1 connection"]) - _best_p50(found[SINGLE_ALONE])

@@ -65,18 +65,26 @@ class Part:
     more: dict[str, Any] = field(default_factory=dict)
 
 
-def rounds(
-    measurements: Mapping[str, Callable[[], Result]], times: int, until: float = float("inf")
-) -> dict[str, list[Result]]:
-    """Each measurement so many times, interleaved; no new round once the time is up."""
+class Deadline:
+    """When the part that is running should be done; a round that would end later is not begun."""
+
+    at = float("inf")
+
+
+def rounds(measurements: Mapping[str, Callable[[], Result]], times: int) -> dict[str, list[Result]]:
+    """Each measurement so many times, interleaved; at least once, and less often than asked for when time is short."""
     found: dict[str, list[Result]] = {name: [] for name in measurements}
+    took = 0.0
     for number in range(times):
-        if number and time.monotonic() > until:
+        started = time.monotonic()
+        if number and started + took > Deadline.at:
+            console.print(f"  {number} of {times} rounds: the time is up", style="dim")
             break
         for name, measure in measurements.items():
             result = measure()
             found[name].append(result)
             console.print(f"  {name}: {result.per_second:,.0f}/s", style="dim")
+        took = time.monotonic() - started
     return found
 
 
@@ -87,6 +95,19 @@ def ratios(cases: Sequence[Case]) -> dict[str, float | None]:
         ratio: round(case.best.per_second / by_name[floor].best.per_second, 3)
         for case in cases
         for ratio, floor in case.against.items()
+    }
+
+
+def cpu_ratios(cases: Sequence[Case]) -> dict[str, float]:
+    """The floor's processor time over ours, all processes together: what the ratio would be if nothing but the cores
+    were in the way. It holds on a busy machine, too.
+    """
+    spent = {case.name: sum(case.cpu_us.values()) for case in cases}
+    return {
+        ratio: round(spent[floor] / spent[case.name], 3)
+        for case in cases
+        for ratio, floor in case.against.items()
+        if spent[case.name]
     }
 
 
@@ -106,6 +127,7 @@ def document(parts: Sequence[Part], seconds: float) -> dict[str, Any]:
             "worker": "runs where the case is the worker's",
         },
         "ratios": found,
+        "cpu_ratios": {name: ratio for part in parts for name, ratio in cpu_ratios(part.cases).items()},
         "goals": {name: {"goal": goals.text(name), "met": goals.met(name, found.get(name))} for name in goals.GOALS},
         "missing": {name: why for part in parts for name, why in part.missing.items()},
         "checks": {name: result for part in parts for name, result in part.checks.items()},
@@ -117,13 +139,17 @@ def document(parts: Sequence[Part], seconds: float) -> dict[str, Any]:
 
 
 def _figures(case: Case) -> dict[str, Any]:
+    spent = case.best.cpu_us
     return {
         "best_per_second": round(case.best.per_second, 1),
         "median_per_second": round(case.median_rate, 1),
         "spread": round(case.spread, 3),
         "p50_ms": round(case.best.p50_ms, 3),
         "p99_ms": round(case.best.p99_ms, 3),
+        "rounds": len(case.rounds),
         "cpu_us": case.cpu_us,
+        "cores_used": round(sum(spent.values()) * case.best.per_second / 1e6, 2),
+        "driver_share": round(spent.get("driver", 0.0) / max(1.0, sum(spent.values())), 3),
         "others_cores": case.best.others,
         "statuses": case.best.statuses,
         "ratios": list(case.against),

@@ -1,7 +1,7 @@
 """Where a process spends its time: a sampler that any process can run in itself, and the flame graph of what it saw.
 
-A timer interrupts the process every other millisecond; what is on the stack then is counted with the processor time spent
-since the last look, so waiting counts for nothing. Time in C code counts for the Python line that called it.
+A timer interrupts the process every other millisecond; what is on the stack then is counted with the processor time
+spent since the last look, so waiting counts for nothing. Time in C code counts for the Python line that called it.
 """
 
 from __future__ import annotations

@@ -190,25 +190,36 @@ class Stage:
         return self.measured(lambda: self.pgbench(script, clients, seconds))
 
     def pgbench(self, script: str, clients: int, seconds: float) -> Result:
+        """Its connections are made within the time it is given; on a busy machine that can be all of it."""
         path = self.directory / "floor.sql"
         path.write_text(script)
-        threads = str(min(clients, 2))
+        for more in (0, 2, 6):
+            result = self._pgbench(path, clients, max(1, int(seconds)) + more)
+            if result is not None:
+                return result
+        raise TimeoutError("the machine is too busy for pgbench to begin")
+
+    def _pgbench(self, script: Path, clients: int, seconds: int) -> Result | None:
         log = self.directory / "latency"
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
-            [str(binaries() / "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", threads, "-l",
-             f"--log-prefix={log}", "-T", str(max(1, int(seconds))), "-f", str(path), self.urls.service],
-            stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60,
+            [str(binaries() / "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 2)), "-l",
+             f"--log-prefix={log}", "-T", str(seconds), "-f", str(script), self.urls.service],
+            capture_output=True, text=True, check=False, timeout=seconds + 60,
         )  # fmt: skip
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        rate = float(re.search(r"tps = ([0-9.]+)", done.stdout)[1])  # type: ignore[index]  # pgbench always says it
         times: list[float] = []
         for part in self.directory.glob("latency.*"):
             times += [int(line.split()[2]) / 1e6 for line in part.read_text().splitlines()]
             part.unlink()
+        if done.returncode:
+            raise RuntimeError(f"pgbench: {done.stderr[-500:]}")
+        rate = re.search(r"tps = ([0-9.]+)", done.stdout)
+        if rate is None or not times:
+            return None
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        made = result_of(times, len(times) / rate)
-        return replace(made, cpu_us={"pgbench": spent / max(1, made.answered) * 1e6})
+        made = result_of(times, len(times) / float(rate[1]))
+        return replace(made, cpu_us={"pgbench": spent / made.answered * 1e6})
 
     async def connect(self, url: str | None = None) -> asyncpg.Connection[asyncpg.Record]:
         return await asyncpg.connect(url or self.urls.owner, statement_cache_size=0)

@@ -15,6 +15,7 @@ BEGIN
 END $$;
 
 INSERT INTO hand_wallet SELECT * FROM wallet;
+CREATE TABLE bench_wallet AS SELECT * FROM wallet;  -- as it was before the floor was measured
 CREATE SEQUENCE hand_journal_id;
 CREATE SEQUENCE hand_entry_id;
 GRANT USAGE ON hand_journal_id, hand_entry_id TO bursar_app;

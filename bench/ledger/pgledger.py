@@ -40,9 +40,10 @@ SELECT count(*)
 FROM pgledger_create_transfers((
     SELECT array_agg((payer.id, payee.id, part.amount)::transfer_request ORDER BY part.place)
     FROM pgledger_bench AS payer,
-         (VALUES (1, :shop, 93.30), (2, :fees, 1.70), (3, :platform, 5.00)) AS part (place, n, amount)
+         (VALUES (1, :shop::integer, 93.30), (2, :fees::integer, 1.70), (3, :platform::integer, 5.00))
+             AS part (place, n, amount)
     JOIN pgledger_bench AS payee ON payee.n = part.n
-    WHERE payer.n = :payer
+    WHERE payer.n = :payer::integer
 ));
 """
 

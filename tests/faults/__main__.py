@@ -5,13 +5,12 @@ what was done and what held, and ends with 1 if anything did not.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-
-import uvloop
 
 from tests.faults import crash
 from tests.faults.report import Report
@@ -95,7 +94,7 @@ def main() -> int:
     if unknown := only - set(names):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     say(f"Tier {chosen.tier}, seed {chosen.seed}.")
-    return 0 if uvloop.run(suite(chosen.tier, chosen.seed, only)) else 1
+    return 0 if asyncio.run(suite(chosen.tier, chosen.seed, only)) else 1
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from nacl.public import PrivateKey
@@ -29,6 +30,7 @@ from nacl.public import PrivateKey
 from bursar.db.embedded import EmbeddedServer, Urls
 from bursar.db.migrate import migrate
 from bursar.db.roles import with_database
+from tests.faults.proxy import FaultProxy
 
 ROLES = ("api", "worker", "simulator")
 OPERATOR_KEY = "operator-key-of-the-fault-suite"
@@ -45,6 +47,10 @@ LEASES = {
     },
     "simulator": {"simulator.callback": "true"},
 }
+
+
+class ProcessEnded(Exception):
+    """A process that was to come up did not."""
 
 
 @dataclass
@@ -113,6 +119,7 @@ class Instance:
     sockets: dict[str, socket.socket]
     environment: dict[str, str]
     processes: dict[str, Process] = field(default_factory=dict)
+    proxy: FaultProxy | None = None
     kills: Counter[str] = field(default_factory=Counter)
     down_s: dict[str, list[float]] = field(default_factory=dict)
 
@@ -155,7 +162,7 @@ class Instance:
         async with asyncio.timeout(within_s):
             while not await self._answers(role, process):
                 if process.gone.done():
-                    raise RuntimeError(f"the {role} process ended with {process.gone.result()}: {self.tail(role)}")
+                    raise ProcessEnded(f"the {role} process ended with {process.gone.result()}: {self.tail(role)}")
                 await asyncio.sleep(0.03)
         return time.monotonic() - process.since
 
@@ -184,8 +191,17 @@ class Instance:
         """Starts a role again after its process died; with `over`, its leases have run out meanwhile."""
         if over:
             await self.end_leases(role)
-        await self.start(role)
-        took = await self.ready(role)
+        began = time.monotonic()
+        while True:
+            await self.start(role)
+            try:
+                await self.ready(role)
+                break
+            except ProcessEnded:
+                if time.monotonic() - began > READY_S:
+                    raise
+                await asyncio.sleep(0.3)  # as a supervisor does: the database may be coming up, too
+        took = time.monotonic() - began
         self.down_s.setdefault(role, []).append(took)
         return took
 
@@ -201,25 +217,29 @@ class Instance:
 
     async def end_leases(self, role: str) -> None:
         """As if the time of whoever died were over: waiting for it is the only thing this leaves out."""
-        owner = await asyncpg.connect(self.urls.owner)
-        try:
-            for table, its in LEASES[role].items():
-                await owner.execute(
-                    f"UPDATE {table} SET lease_until = clock_timestamp() - interval '1 s' "
-                    f"WHERE lease_until IS NOT NULL AND {its}"
-                )
-        finally:
-            await owner.close()
+        for table, its in LEASES[role].items():
+            await self.fetch(
+                f"UPDATE {table} SET lease_until = clock_timestamp() - interval '1 s' "
+                f"WHERE lease_until IS NOT NULL AND {its}"
+            )
 
     # The database --------------------------------------------------------------------------------------------------
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
-        """As the superuser, directly: the service's own connections may be broken."""
-        session = await asyncpg.connect(with_database(self.urls.admin, "bursar"))
-        try:
-            return list(await session.fetch(query, *arguments))
-        finally:
-            await session.close()
+        """As the superuser, directly, and again while the server is down: only what may be done twice."""
+        until = time.monotonic() + READY_S
+        while True:
+            try:
+                session = await asyncpg.connect(with_database(self.urls.admin, "bursar"))
+                try:
+                    return list(await session.fetch(query, *arguments))
+                finally:
+                    await session.close()
+            except (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError,
+                    asyncpg.InterfaceError, asyncpg.InternalClientError):  # fmt: skip
+                if time.monotonic() > until:
+                    raise
+                await asyncio.sleep(0.1)
 
     def tail(self, role: str, lines: int = 5) -> str:
         with suppress(FileNotFoundError):
@@ -254,6 +274,18 @@ def _environment(
     return passed | {f"BURSAR_{name.upper()}": value for name, value in chosen.items()}
 
 
+def _socket_of(url: str) -> str:
+    asked = parse_qs(urlsplit(url).query)
+    return f"{asked['host'][0]}/.s.PGSQL.{asked['port'][0]}"
+
+
+def _through(url: str, port: int) -> str:
+    """The same login, by way of a port of ours."""
+    parts = urlsplit(url)
+    login = parts.netloc.partition("@")[0]
+    return f"{parts.scheme}://{login}@127.0.0.1:{port}{parts.path}?sslmode=disable"
+
+
 def _listener() -> socket.socket:
     made = socket.create_server(("127.0.0.1", 0), backlog=1024)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -262,19 +294,27 @@ def _listener() -> socket.socket:
 
 @asynccontextmanager
 async def running(
-    database_settings: dict[str, str] | None = None, place: Path | None = None, **settings: str
+    database_settings: dict[str, str] | None = None,
+    place: Path | None = None,
+    proxy_seed: int | None = None,
+    **settings: str,
 ) -> AsyncIterator[Instance]:
-    """Everything started afresh in a directory of its own, and gone afterwards."""
+    """Everything started afresh in a directory of its own, and gone afterwards. With a seed, through a fault proxy."""
     directory = Path(tempfile.mkdtemp(prefix="bursar-faults-", dir=place))
     server = EmbeddedServer(directory / "data", {"shared_buffers": "128MB", **(database_settings or {})})
     sockets = {"api": _listener(), "simulator": _listener()}
     nursery: Nursery | None = None
+    proxy: FaultProxy | None = None
     try:
         urls = await asyncio.to_thread(server.start)
+        if proxy_seed is not None:
+            proxy = FaultProxy(_socket_of(urls.service), proxy_seed)
+            await proxy.open()
+            settings = {"database_url": _through(urls.service, proxy.port), **settings}
         await migrate(urls.owner)
         nursery = await Nursery.open(tuple(each.fileno() for each in sockets.values()))
         environment = _environment(directory, urls, sockets, settings)
-        instance = Instance(directory, server, urls, nursery, sockets, environment)
+        instance = Instance(directory, server, urls, nursery, sockets, environment, proxy=proxy)
         for role in ROLES:
             await instance.start(role)
         for role in ROLES:
@@ -283,6 +323,8 @@ async def running(
     finally:
         if nursery is not None:
             await nursery.close()
+        if proxy is not None:
+            await proxy.close()
         for each in sockets.values():
             each.close()
         with suppress(Exception):

@@ -65,6 +65,7 @@ class World:
     customer: SimulatorClient
     receiver: Receiver
     witness: Witness
+    processor_secret: bytes = b""
     accounts: list[Account] = field(default_factory=list)
 
     # Accounts and endpoints ----------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class World:
             await self.quiet(max(1.0, until - time.monotonic()))
 
 
-def _noting(witness: Witness, port: list[int]) -> Any:
+def _noting(witness: Witness) -> Any:
     def note(received: Received) -> None:
         witness.note(
             "delivery",
@@ -217,17 +218,23 @@ def _noting(witness: Witness, port: list[int]) -> Any:
 
 @asynccontextmanager
 async def world(
-    seed: int, database_settings: dict[str, str] | None = None, place: Path | None = None, **settings: str
+    seed: int,
+    database_settings: dict[str, str] | None = None,
+    place: Path | None = None,
+    *,
+    proxied: bool = False,
+    **settings: str,
 ) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
-        instance = await stack.enter_async_context(running(database_settings, place, **settings))
+        proxy_seed = seed if proxied else None
+        instance = await stack.enter_async_context(running(database_settings, place, proxy_seed, **settings))
         sink = await stack.enter_async_context(receiver())
         calls = await stack.enter_async_context(wire(instance.port, timeout_s=12.0))
         witness = Witness(instance.directory / "witness.jsonl")
         stack.callback(witness.close)
-        sink.on_request = _noting(witness, [sink.port])
+        sink.on_request = _noting(witness)
         pepper = bytes.fromhex(instance.environment["BURSAR_KEY_PEPPER"])
         secret = derive_key(pepper, "bursar processor simulator")
         customer = SimulatorClient(instance.simulator_url, secret, 3.0)
         shop = Shop(calls, witness, random.Random(seed))
-        yield World(instance, shop, customer, sink, witness)
+        yield World(instance, shop, customer, sink, witness, secret)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import socket
-import time
 from dataclasses import replace
 from io import StringIO
 
@@ -14,6 +13,7 @@ import httpx
 import pytest
 
 from tests.http.sending import code, details, effects, read, write
+from tests.support.doors import closed_door
 from tests.support.routes import SHOWN_SECRET, declared_routes
 from tests.support.service import Party, Service, new_key, running_service
 
@@ -92,16 +92,15 @@ class TestAnExhaustedPool:
             bursar.urls, like=bursar, routes=declared_routes(), worker=False, pool_size=1, pool_wait_s=0.2
         ) as small:
             await small.get(merchant, "/account")
-            slow = asyncio.create_task(read(small, "legacy", merchant, path="/slow?seconds=1.5"))
-            await asyncio.sleep(0.1)
-            started = time.monotonic()
-            replies = await asyncio.gather(
-                read(small, "legacy", merchant, "x"),
-                write(small, "legacy", merchant),
-                *(write(small, "legacy", merchant, "/entries") for _ in range(6)),
-                write(small, "legacy", merchant, "/charges", {"reference": new_key()}),
-            )
-            assert time.monotonic() - started < 1.2
+            with closed_door() as door:
+                slow = asyncio.create_task(read(small, "legacy", merchant, path=f"/held?door={door.name}"))
+                await door.reached.wait()
+                replies = await asyncio.gather(
+                    read(small, "legacy", merchant, "x"),
+                    write(small, "legacy", merchant),
+                    *(write(small, "legacy", merchant, "/entries") for _ in range(6)),
+                    write(small, "legacy", merchant, "/charges", {"reference": new_key()}),
+                )
             for reply in replies:
                 assert (reply.status_code, code(reply)) == (503, "service_unavailable")
                 assert reply.headers["Retry-After"] == "1"
@@ -114,9 +113,10 @@ class TestAnExhaustedPool:
             bursar.urls, like=bursar, routes=declared_routes(), worker=False, pool_size=1, pool_wait_s=0.1
         ) as small:
             await small.get(merchant, "/account")
-            slow = asyncio.create_task(read(small, "legacy", merchant, path="/slow?seconds=0.5"))
-            await asyncio.sleep(0.1)
-            assert (await write(small, "legacy", merchant, body={"text": text}, key=key)).status_code == 503
+            with closed_door() as door:
+                slow = asyncio.create_task(read(small, "legacy", merchant, path=f"/held?door={door.name}"))
+                await door.reached.wait()
+                assert (await write(small, "legacy", merchant, body={"text": text}, key=key)).status_code == 503
             await slow
             reply = await write(small, "legacy", merchant, body={"text": text}, key=key)
         assert (reply.status_code, await effects(bursar, text)) == (201, 1)
@@ -126,12 +126,16 @@ class TestAnExhaustedPool:
 class TestAClientThatGoesAway:
     async def test_its_write_is_done_or_not_and_the_key_tells(self, bursar: Service, merchant: Party) -> None:
         text, key = new_key(), new_key()
-        body = {"text": text, "slow_ms": 150}
-        async with httpx.AsyncClient(base_url=bursar.base_url, timeout=0.05) as impatient:
-            with pytest.raises(httpx.ReadTimeout):
-                await write(replace(bursar, client=impatient), "legacy", merchant, body=body, key=key)
-        await asyncio.sleep(0.2)
-        reply = await write(bursar, "legacy", merchant, body=body, key=key)
+        with closed_door() as door:
+            body = {"text": text, "door": door.name}
+            async with httpx.AsyncClient(base_url=bursar.base_url) as impatient:
+                asked = write(replace(bursar, client=impatient), "legacy", merchant, body=body, key=key)
+                asking = asyncio.create_task(asked)
+                await door.reached.wait()
+                asking.cancel()
+                await asyncio.wait([asking])
+        while (reply := await write(bursar, "legacy", merchant, body=body, key=key)).status_code == 409:
+            assert code(reply) == "duplicate_request"
         assert (reply.status_code, await effects(bursar, text)) == (201, 1)
 
 

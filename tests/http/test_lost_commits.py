@@ -83,6 +83,7 @@ class TestAConnectionCutAroundACommit:
         assert [reply.status_code for reply in replies] == [201] * 12
         for text, reply in zip(texts, replies, strict=True):
             assert reply.json()["data"]["text"] == text
+            assert "Idempotency-Replayed" not in reply.headers
             assert (await effects(bursar, text), await events(bursar, text)) == (1, 1)
 
     async def test_of_an_intent(

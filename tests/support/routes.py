@@ -16,7 +16,7 @@ import msgspec
 from pydantic import ConfigDict, Field
 
 from bursar.core.errors import ApiError, DuplicateResource, InsufficientBalance, NotFound, RefundFailed
-from bursar.db.pool import Connection
+from bursar.db.pool import Connection, Database
 from bursar.http.body import Upload
 from bursar.http.caller import Gate
 from bursar.http.context import Ctx
@@ -25,6 +25,7 @@ from bursar.http.families import FAMILIES, LEGACY, Family
 from bursar.http.idempotency import MONTH
 from bursar.http.routes import Batched, Local, Outside, Prepared, Processor, Read, Route, Unknown
 from bursar.http.schemas import Body, Form, Query, StrictBody, StrictQuery
+from tests.support.doors import pass_door
 
 SHOWN_SECRET = "whsec_shownonceandneveragain"
 
@@ -42,6 +43,7 @@ class Note(Body):
     amount: int = Field(1, ge=1, le=1000)
     then: Literal["ok", "refuse", "crash", "broken_sql"] = "ok"
     slow_ms: int = 0
+    door: str = ""  # where it stops until the test lets it on
     deep: Any = None
 
 
@@ -50,6 +52,7 @@ class StrictNote(StrictBody):
     amount: int = Field(1, ge=1, le=1000)
     then: Literal["ok", "refuse", "crash", "broken_sql"] = "ok"
     slow_ms: int = 0
+    door: str = ""  # where it stops until the test lets it on
     deep: Any = None
 
 
@@ -81,6 +84,7 @@ async def write_note(ctx: Ctx, note: Note | StrictNote) -> Shelf:
     ctx.emit("webhook.test", {"note": note.text})
     if note.slow_ms:
         await asyncio.sleep(note.slow_ms / 1000)
+    await pass_door(note.door)
     if note.then == "refuse":
         raise InsufficientBalance(details={"note": note.text})
     if note.then == "crash":
@@ -244,6 +248,17 @@ async def hold_connection(ctx: Ctx, query: Pause) -> dict[str, bool]:
     return {"slept": True}
 
 
+class AtDoor(Query):
+    door: str
+
+
+async def hold_connection_at_door(ctx: Ctx, query: AtDoor) -> dict[str, bool]:
+    assert isinstance(ctx.db, Database)
+    async with ctx.db.acquire():
+        await pass_door(query.door)
+    return {"passed": True}
+
+
 async def fail_read(ctx: Ctx, _: None) -> None:
     try:
         await ctx.db.fetchval("SELECT secret_column FROM table_that_is_not_there")
@@ -263,7 +278,10 @@ async def missing(_: Ctx, __: None) -> None:
 
 
 def family_routes(family: Family, till: Till) -> list[Route]:
-    """The same in each family: notes (local), charges (processor) and, where keys allow it, entries (batched)."""
+    """The same in each family: notes (local), charges (processor) and, where keys allow it, entries (batched).
+
+    For each gate there is a local write, and for money that leaves one that calls a processor.
+    """
     strict = family.unknown_fields == "refuse"
     base = f"/testing/{family.name}"
     common: dict[str, Any] = {"tag": "Testing", "family": family, "summary": "A route of the tests."}
@@ -275,9 +293,10 @@ def family_routes(family: Family, till: Till) -> list[Route]:
         return Route(path=base + path, name=f"testing_{family.name}_{name}", handler=handler, **fields)
 
     local = Local(write_note)
-    processor = Processor(
-        f"testing_{family.name}", till.begin, till.call, till.finish, till.pending, till.dry_run, timeout_s=1.0
-    )
+
+    def processor(kind: str) -> Processor:
+        return Processor(kind, till.begin, till.call, till.finish, till.pending, till.dry_run, timeout_s=1.0)
+
     routes = [
         write("/notes", "write_note", local, body=note, status=201),
         write("/notes", "put_note", local, body=note, method="PUT"),
@@ -286,7 +305,11 @@ def family_routes(family: Family, till: Till) -> list[Route]:
         write("/kept-notes", "write_kept_note", local, body=note, status=201, keep=MONTH),
         write("/notes", "read_notes", Read(read_notes), method="GET", scope=scopes["read"],
               query=StrictNoteQuery if strict else NoteQuery),
-        write("/charges", "charge", processor, body=charge, status=201),
+        write("/charges", "charge", processor(f"testing_{family.name}"), body=charge, status=201),
+        *(write(f"/gates/{gate.name.lower()}", f"gate_{gate.name.lower()}", local, body=note, gate=gate, status=201)
+          for gate in Gate),
+        write("/withdrawals", "withdraw", processor(f"testing_{family.name}_withdrawal"), body=charge,
+              gate=Gate.TRANSFERS, status=201),
     ]  # fmt: skip
     if not family.errors_consume:
         batched = Batched("webhook_id", prepare_entry, apply_entries)
@@ -313,15 +336,11 @@ def declared_routes(till: Till | None = None) -> list[Route]:
         legacy("GET", "/platforms", "platforms_only", Read(read_notes), query=NoteQuery, platform_only=True),
         legacy("GET", "/alias", "alias", Read(read_notes), query=NoteQuery, successor="/testing/legacy/notes"),
         legacy("GET", "/slow", "slow", Read(hold_connection), query=Pause),
+        legacy("GET", "/held", "held", Read(hold_connection_at_door), query=AtDoor),
         legacy("GET", "/crash", "crash", Read(fail_read)),
         legacy("GET", "/numbers/{id}", "number", Read(show_number)),
         legacy("GET", "/missing", "missing", Read(missing), errors=(NotFound,)),
     ]
-    routes += [
-        legacy("POST", f"/gates/{gate.name.lower()}", f"gate_{gate.name.lower()}", Local(write_note), body=Note,
-               gate=gate, status=201)
-        for gate in Gate
-    ]  # fmt: skip
     return routes
 
 

@@ -57,6 +57,11 @@ class TestJson:
         read = decode_json(b'{"amount": 10.10000000000000000001}', 32)
         assert read == {"amount": Decimal("10.10000000000000000001")}
 
+    def test_a_name_twice_is_told_without_a_card_number_in_it(self) -> None:
+        with pytest.raises(BadRequest, match="appears twice") as refused:
+            decode_json(b'{"4242424242424242": 1, "4242424242424242": 2}', 32)
+        assert "4242" not in refused.value.text
+
     @pytest.mark.parametrize("piece", [b'"%d":1', b'"%d":[]', b'"%d":{}'])
     def test_a_body_has_so_many_values_at_the_most(self, piece: bytes) -> None:
         most = [piece % number for number in range(VALUES_LARGEST)]

@@ -15,7 +15,7 @@ from bursar.core.text import (
     forbidden_name,
     luhn_valid,
     mask,
-    may_contain_card_number,
+    may_contain_forbidden,
     text_problem,
 )
 
@@ -165,10 +165,10 @@ class TestContainsCardNumber:
         assert mask("4111111111111112 " * 2001 + "0").endswith(f"4111111111111112 {MASK}")
 
 
-class TestMayContainCardNumber:
+class TestMayContainForbidden:
     def test_rules_out_ordinary_bodies(self) -> None:
         body = {"identifier": "ORDER-1001", "amount": 10.50, "at": "2025-01-01T10:00:00Z", "mobile": "07911123456"}
-        assert not may_contain_card_number(json.dumps(body).encode())
+        assert not may_contain_forbidden(json.dumps(body).encode())
 
     @pytest.mark.parametrize(
         "raw",
@@ -181,17 +181,17 @@ class TestMayContainCardNumber:
         ],
     )
     def test_lets_nothing_slip(self, raw: bytes) -> None:
-        assert may_contain_card_number(raw)
+        assert may_contain_forbidden(raw)
 
     @given(digit_texts | st.sampled_from(list(CARDS.values())), st.booleans())
     def test_is_never_wrong_when_it_says_no(self, text: str, ascii_only: bool) -> None:
         raw = json.dumps({"note": text}, ensure_ascii=ascii_only).encode()
-        assert may_contain_card_number(raw) or not contains_card_number(text)
+        assert may_contain_forbidden(raw) or not contains_card_number(text)
 
     @given(st.from_regex(r"\A-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?\Z"))
     def test_is_never_wrong_about_numbers(self, number: str) -> None:
         tree = json.loads(number, parse_float=Decimal)
-        assert may_contain_card_number(number.encode()) or not card_data_paths(tree)
+        assert may_contain_forbidden(number.encode()) or not card_data_paths(tree)
 
 
 class TestCardDataPaths:
@@ -225,6 +225,14 @@ class TestCardDataPaths:
 
     def test_a_card_number_as_a_name_is_found_and_not_shown(self) -> None:
         assert card_data_paths({"metadata": {"4242424242424242": "x"}}) == [f"metadata.{MASK}"]
+
+    def test_the_service_s_own_secrets_are_refused_and_not_shown(self) -> None:
+        secrets = [f"{kind}_{'aB3' * 6}" for kind in ("sk_live", "sk_test", "rk_live", "rk_test", "whsec")]
+        for secret in secrets:
+            assert card_data_paths({"note": f"my key is {secret}."}) == ["note"]
+            assert card_data_paths({secret: 1}) == [MASK]
+            assert may_contain_forbidden(json.dumps({"note": secret}).encode())
+        assert card_data_paths({"note": "a key starts with sk_live_ and whsec_"}) == []
 
     def test_a_bare_value_has_the_empty_path(self) -> None:
         assert card_data_paths("4242424242424242") == [""]

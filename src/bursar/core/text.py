@@ -1,6 +1,7 @@
 """The card-data guard: field names and values that must never enter the service, nor its logs.
 
-Names are refused whatever they hold; values only where a whole group of digits is a plausible card number.
+Names are refused whatever they hold; values only where a whole group of digits is a plausible card number, or where one
+of the service's own secrets stands.
 Also says which text the database cannot hold. What to answer to a refused body is the caller's business.
 """
 
@@ -131,7 +132,9 @@ _ALIEN: Final = re.compile(rf"{_SEPARATOR}[0-9]{{1,2}}\Z")
 _MAX_GROUP_CHARS: Final = 68
 _IBAN_HEAD: Final = re.compile(r"[A-Za-z]{2}(?:[0-9]{2} ?[A-Za-z]{4} ?)?\Z")
 _IBAN_HEAD_CHARS: Final = 10
-_SECRET: Final = re.compile(r"(?:[sr]k_(?:live|test)_|whsec_)[A-Za-z0-9_+/=-]+")
+_SECRET: Final = re.compile(r"(?:[sr]k_(?:live|test)_|whsec_)[A-Za-z0-9_+/=-]+|\bop_[A-Za-z0-9_-]{32,}")
+_WHOLE_SECRET: Final = re.compile(r"(?:[sr]k_(?:live|test)_|whsec_)[A-Za-z0-9+/]{16}")  # not a mere mention of one
+_SECRET_BYTES: Final = (b"k_live_", b"k_test_", b"whsec_")
 
 _CONTAINERS: Final = (dict, list)
 
@@ -157,18 +160,28 @@ def contains_card_number(text: str) -> bool:
     return next(_card_number_spans(text), None) is not None
 
 
-def may_contain_card_number(raw: bytes) -> bool:
-    """A cheap test of a raw JSON body: when False, no string or number in it is a card number."""
+def is_forbidden(text: str) -> bool:
+    """Whether a card number or one of the service's secrets stands in the text."""
+    return contains_card_number(text) or ("_" in text and _WHOLE_SECRET.search(text) is not None)
+
+
+def may_contain_forbidden(raw: bytes) -> bool:
+    """A cheap test of a raw JSON body: when False, no string or number in it is a card number or a secret."""
     # Escapes and other scripts could hide digits from this test, so such bodies are always looked at closely.
-    return not raw.isascii() or b"\\u" in raw or _ENOUGH_ZEROS in raw.translate(_DIGITS_TO_ZEROS, _RAW_SEPARATORS)
+    return (
+        not raw.isascii()
+        or b"\\u" in raw
+        or _ENOUGH_ZEROS in raw.translate(_DIGITS_TO_ZEROS, _RAW_SEPARATORS)
+        or any(start in raw for start in _SECRET_BYTES)
+    )
 
 
 def card_data_paths(tree: object, *, values: bool = True) -> list[str]:
-    """Dotted paths of forbidden names and card numbers in decoded JSON, shallowest first, at most MAX_PATHS.
+    """Dotted paths of forbidden names, card numbers and secrets in decoded JSON, shallowest first, at most MAX_PATHS.
 
-    Pass `values=False` when `may_contain_card_number` has ruled them out. Paths are safe to show and to log.
+    Pass `values=False` when `may_contain_forbidden` has ruled them out. Paths are safe to show and to log.
     """
-    if values and _is_card_number_value(tree):
+    if values and _is_forbidden_value(tree):
         return [""]
     found: list[_Path] = []
     pending: list[_Place] = [(tree, None, False)]
@@ -177,7 +190,7 @@ def card_data_paths(tree: object, *, values: bool = True) -> list[str]:
             for name, value in node.items():
                 kind = _kind(name)
                 refused = kind is _Kind.FORBIDDEN or (in_card and kind is _Kind.CARD_PART)
-                if refused or (values and (contains_card_number(name) or _is_card_number_value(value))):
+                if refused or (values and (_is_forbidden_value(name) or _is_forbidden_value(value))):
                     found.append((path, name))
                 elif isinstance(value, _CONTAINERS):
                     pending.append((value, (path, name), kind is _Kind.CARD_OBJECT))
@@ -185,7 +198,7 @@ def card_data_paths(tree: object, *, values: bool = True) -> list[str]:
             for index, value in enumerate(node):
                 if isinstance(value, _CONTAINERS):
                     pending.append((value, (path, str(index)), in_card))
-                elif values and _is_card_number_value(value):
+                elif values and _is_forbidden_value(value):
                     found.append((path, str(index)))
         if len(found) >= MAX_PATHS:
             break
@@ -235,9 +248,9 @@ def _judge(name: str) -> _Kind:
 _cached_kind = lru_cache(maxsize=4096)(_judge)
 
 
-def _is_card_number_value(value: object) -> bool:
+def _is_forbidden_value(value: object) -> bool:
     if isinstance(value, str):
-        return contains_card_number(value)
+        return is_forbidden(value)
     if isinstance(value, int):  # an integer may be too long to print, a card number is not
         return 10**11 <= value < 10**19 and _is_card_number(str(value))
     return isinstance(value, Decimal | float) and contains_card_number(str(value))

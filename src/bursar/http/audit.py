@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
+from bursar.core.text import mask
 from bursar.db.pool import Connection
 from bursar.http.context import Ctx
 from bursar.http.exchange import Exchange
@@ -21,7 +24,7 @@ async def record(exchange: Exchange, ctx: Ctx, db: Connection, status: int) -> N
         """,
         note.account_id if note else 0,
         exchange.route.name,
-        f"{exchange.method} {exchange.target_path}",
+        mask(f"{exchange.method} {unquote(exchange.target_path)}"),
         status,
         note.before if note else None,
         note.after if note else None,

@@ -6,6 +6,7 @@ connection is lost, all are tried again, and each row's key settles whether the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,7 +24,7 @@ from bursar.http import idempotency, metrics
 from bursar.http.context import Ctx
 from bursar.http.envelope import Answer
 from bursar.http.exchange import Exchange
-from bursar.http.idempotency import Claim, Held, Stored, answer_held
+from bursar.http.idempotency import Claim, Held, Stored, answer_held, answer_own
 from bursar.http.reply import render
 from bursar.http.routes import Batched, Prepared
 
@@ -40,7 +41,7 @@ class Batches:
         if isinstance(body, Stored):
             return body
         if not self._together:
-            return await persist(lambda: _alone(handler, exchange, body))
+            return await _alone(handler, exchange, body)
         group = self._groups.get(exchange.route.name)
         if group is None:
             group = GroupCommit(lambda items: _flush(handler, items))
@@ -63,8 +64,9 @@ async def _body_unless_held(exchange: Exchange) -> Any:
 
 async def _flush(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> Sequence[Stored | Exception]:
     metrics.batch_rows.observe(len(items))
+    tries = itertools.count()
     try:
-        return await persist(lambda: _together(handler, items))
+        return await persist(lambda: _together(handler, items, again=next(tries) > 0))
     except ServiceUnavailable as unavailable:
         return [unavailable] * len(items)
     except Exception as error:
@@ -73,20 +75,24 @@ async def _flush(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> Seq
     results: list[Stored | Exception] = []
     for exchange, body in items:
         try:
-            results.append(await persist(lambda one=(exchange, body): _alone(handler, *one)))  # type: ignore[misc]
+            results.append(await _alone(handler, exchange, body))
         except Exception as error:  # each request gets its own answer
             results.append(error)
     return results
 
 
 async def _alone(handler: Batched, exchange: Exchange, body: Any) -> Stored:
-    [result] = await _together(handler, [(exchange, body)])
+    tries = itertools.count()
+    [result] = await persist(lambda: _together(handler, [(exchange, body)], again=next(tries) > 0))
     if isinstance(result, Exception):
         raise result
     return result
 
 
-async def _together(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> list[Stored | Exception]:
+async def _together(
+    handler: Batched, items: Sequence[tuple[Exchange, Any]], *, again: bool
+) -> list[Stored | Exception]:
+    """`again`: these requests have tried before and lost their connection, so a key that is taken may be their own."""
     instance = items[0][0].instance
     async with instance.db.acquire() as db:
         batch = _Batch(handler, items)
@@ -96,7 +102,7 @@ async def _together(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> 
             async with db.transaction():
                 await batch.write(db)
                 crashpoint("batch.before_commit")
-            await batch.answer_held(db)
+            await batch.answer_held(db, again=again)
         crashpoint("batch.after_commit")
     for position in batch.written:
         instance.after_commit(batch.contexts[position])
@@ -225,18 +231,20 @@ class _Batch:
         await idempotency.correct(db, self.claim(position), reply)
         self.results[position] = reply
 
-    async def answer_held(self, db: Connection) -> None:
+    async def answer_held(self, db: Connection, *, again: bool) -> None:
         for position in self.held:
             exchange = self.items[position][0]
             claim = self.claim(position)
             held = await idempotency.find(db, claim)
             try:
-                self.results[position] = _held_reply(held, claim, exchange, self.contexts[position])
+                self.results[position] = _held_reply(held, claim, exchange, self.contexts[position], again=again)
             except ApiError as error:
                 self.results[position] = error
 
 
-def _held_reply(held: Held | None, claim: Claim, exchange: Exchange, ctx: Ctx) -> Stored:
+def _held_reply(held: Held | None, claim: Claim, exchange: Exchange, ctx: Ctx, *, again: bool) -> Stored:
     if held is None:
         raise DuplicateRequest
+    if again:
+        return answer_own(held, claim, exchange.secret)
     return answer_held(held, claim, ctx.now, exchange.secret)

@@ -123,7 +123,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice[:60]!r} appears twice")
+        raise ValueError(f"the key {text.mask(twice)[:60]!r} appears twice")
     return result
 
 
@@ -216,7 +216,7 @@ def decode_query(query: bytes) -> dict[str, str]:
 
 def refuse_card_data(tree: Any, raw: bytes | None = None) -> None:
     """Card numbers, CVCs, expiry dates, PINs and credentials have no place in any request; `raw` may save a look."""
-    if paths := text.card_data_paths(tree, values=raw is None or text.may_contain_card_number(raw)):
+    if paths := text.card_data_paths(tree, values=raw is None or text.may_contain_forbidden(raw)):
         raise ValidationFailed(
             "Card data and credentials are never accepted here.",
             details={path: ["must not carry card data or credentials"] for path in paths},
@@ -236,6 +236,6 @@ def _as_api_error(error: ValidationError, refuses_unknown: bool) -> ApiError:
     unknown = False
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         unknown = unknown or problem["type"] == "extra_forbidden"
-        path = ".".join(str(part) for part in problem["loc"]) or "body"
+        path = text.mask(".".join(str(part) for part in problem["loc"])) or "body"
         details.setdefault(path, []).append(problem["msg"].removeprefix("Value error, "))
     return (UnknownFields if unknown and refuses_unknown else ValidationFailed)(details=details)

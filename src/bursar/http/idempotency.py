@@ -25,6 +25,7 @@ from bursar.core.errors import (
     MissingIdempotencyKey,
     ServiceUnavailable,
 )
+from bursar.core.text import is_forbidden
 from bursar.db.pool import SESSION, Connection, Record
 from bursar.db.rows import Rows
 from bursar.http.families import Family, KeyScope
@@ -73,7 +74,7 @@ class Held:
 def check_key(family: Family, key: str) -> None:
     if not key:
         raise MissingIdempotencyKey
-    if not family.key_shape.fullmatch(key):
+    if not family.key_shape.fullmatch(key) or is_forbidden(key):  # keys are stored, and told to webhooks
         raise InvalidIdempotencyKey(status=400 if family.strict_headers else None)
 
 

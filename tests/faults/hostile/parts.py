@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.hostile import bombs, raw, strangers, uploads
+from tests.faults.hostile import bombs, canaries, raw, strangers, uploads
 from tests.faults.running import Part
 
 PARTS: dict[str, Part] = {
@@ -10,4 +10,5 @@ PARTS: dict[str, Part] = {
     "bombs": bombs.run,
     "uploads": uploads.run,
     "strangers": strangers.run,
+    "canaries": canaries.run,
 }

@@ -25,6 +25,7 @@ class Exchange:
     replayed: bool = False
     type: str | None = None
     reply: str = ""
+    heard: int = 0  # the number of the reply's own note
 
     @property
     def ok(self) -> bool:
@@ -68,7 +69,7 @@ class Log:
                     case "reply":
                         made = by_number[note["request"]]
                         made.status, made.replayed = note["status"], note["replayed"]
-                        made.type, made.reply = note["type"], note["body"]
+                        made.type, made.reply, made.heard = note["type"], note["body"], note["n"]
                     case "endpoint":
                         log.endpoints["/" + note["url"].split("/", 3)[3]] = note
                     case "delivery":
