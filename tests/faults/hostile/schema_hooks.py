@@ -48,7 +48,7 @@ def map_headers(context: HookContext, headers: dict[str, Any]) -> dict[str, Any]
 
 
 @schemathesis.hook
-def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
     family = case.operation.definition.raw["x-family"]
     kwargs["auth"] = _Signed(family)
 
@@ -63,7 +63,8 @@ class _Signed(AuthBase):
         secret = _CALLER["operator" if self._family == "operator" else "secret"]
         request.headers["Authorization"] = f"Bearer {secret}"
         raw = request.body or b""
-        raw = raw.encode() if isinstance(raw, str) else bytes(raw)
+        raw = raw.encode() if isinstance(raw, str) else raw
+        assert isinstance(raw, bytes)
         if request.method == "GET" or self._family == "operator" or _left_alone(raw):
             return request
         key, path = new_key(), request.path_url.partition("?")[0]
