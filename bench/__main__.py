@@ -14,17 +14,19 @@ from bench import accounts, deliveries, machine, markdown, outcomes, payments, p
 from bench.ledger import cases as ledger
 from bench.report import Part
 
+FOR_INFORMATION = ("pipeline", "accounts")
+
 Run = Callable[[float, int], Part]
 
-# Each with its share of the time there is.
+# Each with its share of the time there is. What is there for information comes last, and is left out when time is up.
 PARTS: dict[str, tuple[Run, float]] = {
-    "payments": (payments.run, 0.30),
-    "outcomes": (outcomes.run, 0.15),
-    "ledger": (ledger.run, 0.19),
-    "slow-disk": (slow_disk.run, 0.14),
+    "payments": (payments.run, 0.28),
+    "outcomes": (outcomes.run, 0.18),
+    "ledger": (ledger.run, 0.21),
+    "slow-disk": (slow_disk.run, 0.15),
     "deliveries": (deliveries.run, 0.08),
-    "pipeline": (pipeline.run, 0.07),
-    "accounts": (accounts.run, 0.07),
+    "pipeline": (pipeline.run, 0.04),
+    "accounts": (accounts.run, 0.06),
 }
 
 
@@ -54,6 +56,9 @@ def main() -> None:
         report.console.print(f"{name} …")
         measure, share = PARTS[name]
         report.Deadline.at += options.longest * share / shares
+        if name in FOR_INFORMATION and len(chosen) > 1 and time.monotonic() > report.Deadline.at:
+            found.append(Part(name, missing={name: "the time was up: the machine is too busy"}))
+            continue
         found.append(measure(options.seconds, options.rounds))
     made = report.document(found, time.monotonic() - started)
     report.save(made)

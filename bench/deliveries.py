@@ -39,7 +39,7 @@ from bursar.worker.loop import Worker
 
 BARE = "bare loop of the same client"
 ENDPOINTS = 32
-EVENTS = 500
+EVENTS = 250
 IN_FLIGHT_ALL = min(ENDPOINTS * IN_FLIGHT, EXTRA + ENDPOINTS)
 IDLE_ROUNDS = 30
 ACCOUNT = (1, "accsandb0xmerchant0_1")

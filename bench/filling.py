@@ -116,7 +116,8 @@ def _journals(plan: Plan) -> Iterator[str]:
         owners = ",".join([str(merchant)] * legs[2])
         yield (
             f"{merchant}\t{journal}\t{kind}\t{ref}\t{CURRENCY}\t{{{owners}}}\t{{{legs[0]}}}\t{{{legs[1]}}}\t"
-            f"transaction:{number}\t\t{at}\t{at}\t{plan.first_txid + (journal - plan.first_journal) // PER_TRANSACTION}\n"
+            f"transaction:{number}\t\t{at}\t{at}\t"
+            f"{plan.first_txid + (journal - plan.first_journal) // PER_TRANSACTION}\n"
         )
 
 
@@ -124,15 +125,15 @@ def _entries(plan: Plan) -> Iterator[str]:
     merchant, balance, seq = plan.merchant_id, 0, 0
     for n, kind, journal, entry in _posted(plan):
         amount, fee = plan.amount(n), plan.fee(n)
-        lines = (("payment", 0, amount), ("processing_fee", 0, -fee))
+        lines = [("payment", 0, amount), ("processing_fee", 0, -fee)]
         if kind == "settlement":
-            lines = (("settlement", amount - fee, fee - amount),)  # type: ignore[assignment]  # one line, not two
+            lines = [("settlement", amount - fee, fee - amount)]
         for place, (name, main, pending) in enumerate(lines):
             seq += 1
             after = balance + main + pending
             yield (
-                f"{merchant}\t{entry + place}\t{CURRENCY}\t{seq}\t{merchant}\t{journal}\t{name}\tt\t{main}\t{pending}\t0\t"
-                f"{balance}\t{after}\ttransaction:{plan.first_payment + n}\t\t{plan.moment(n)}\n"
+                f"{merchant}\t{entry + place}\t{CURRENCY}\t{seq}\t{merchant}\t{journal}\t{name}\tt\t{main}\t{pending}\t"
+                f"0\t{balance}\t{after}\ttransaction:{plan.first_payment + n}\t\t{plan.moment(n)}\n"
             )
             balance = after
 
@@ -152,8 +153,8 @@ def _accounts(platform: dict[str, Any], first: int, count: int, txid: int) -> It
         at = f"{NEWEST - timedelta(seconds=count - n):%Y-%m-%d %H:%M:%S+00}"
         yield (
             f"{number}\tacc{number:016d}_{number}\tmerchant\t{platform['merchant_id']}\t{platform['account_id']}\t"
-            f"Shop {n}\tshop{number}@example.com\tGB\tGBP\t{'review' if n % 50 == 0 else 'active'}\tverified\tpk{number}\t"
-            f"ck{number}\t{at}\t{at}\t{txid + n // PER_TRANSACTION}\n"
+            f"Shop {n}\tshop{number}@example.com\tGB\tGBP\t{'review' if n % 50 == 0 else 'active'}\tverified\t"
+            f"pk{number}\tck{number}\t{at}\t{at}\t{txid + n // PER_TRANSACTION}\n"
         )
 
 
@@ -176,7 +177,7 @@ _ONBOARDED = (
 )
 
 
-async def fill_payments(url: str, merchant_id: int, rows: int) -> None:
+async def fill_payments(url: str, merchant_id: int, rows: int) -> Plan:
     """Payments, journals, entries and events of one merchant, its wallet, and what is not settled yet."""
     connection = await asyncpg.connect(url)
     try:
@@ -191,6 +192,7 @@ async def fill_payments(url: str, merchant_id: int, rows: int) -> None:
                 await _copy(connection, progress, table, columns, lines, count)
         await _write_wallet(connection, plan)
         await connection.execute("VACUUM ANALYZE payment, journal, wallet_entry, event, unsettled, wallet")
+        return plan
     finally:
         await connection.close()
 

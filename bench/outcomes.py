@@ -3,7 +3,7 @@
 A worker with that one sweep takes callbacks from a full inbox, 32 at a time, asks a processor on loopback about each,
 and writes them down. Every payment carries both fees: one journal, four entries, two wallets. Spread: 5,000 shops, each
 with a platform of its own. Hot: 5,000 shops of one platform. Beside it: pgbench writing the same journal, and nothing
-else of all that, as one statement.
+else of all that, as one statement. For information: the same from the processor's call on, over HTTP.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import asyncio
 import itertools
 import subprocess
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -25,38 +28,41 @@ from bench.ledger.wallets import HOT_PLATFORM, PLATFORMS, SHOPS, open_wallets
 from bench.load import Result
 from bench.report import Case, Part
 from bench.server import IN_FLIGHT
-from bench.stage import Stage, stage
+from bench.stage import Server, Stage, stage
 from bursar.db.notify import WAKE
 from bursar.features.payments import reference
+from bursar.processors import inbox
 from bursar.processors.protocol import Callback
+from bursar.processors.signing import LinkKeys, sign_callback
 
-EACH = 2000  # callbacks per second of measuring
+SLOWEST = 500  # callbacks a second, to begin with
 HOT_SHOPS = range(HOT_PLATFORM + 1, HOT_PLATFORM + 1 + len(SHOPS))
 FLOOR, FLOOR_HOT = "pgbench, the journal in one statement", "pgbench, the same, one platform"
-SPREAD, HOT = "outcomes", "outcomes, one platform"
+SPREAD, HOT, OVER_HTTP = "outcomes", "outcomes, one platform", "outcomes, with the call over HTTP"
 
 
 def run(seconds: float, times: int) -> Part:
     with stage() as staged:
-        uvloop.run(prepare(staged))
+        app = uvloop.run(prepare(staged))
         worker = start_worker(staged)
-        count = int(EACH * seconds)
+        pace = Pace(seconds)
         found = report.rounds(
             {
                 FLOOR: lambda: staged.floor(scripts.by_hand(scripts.SPREAD, one_statement=True), IN_FLIGHT, seconds),
-                SPREAD: lambda: apply(staged, worker, count, hot=False),
-                HOT: lambda: apply(staged, worker, count, hot=True),
+                SPREAD: lambda: pace.keep(partial(apply, staged, worker, hot=False)),
+                HOT: lambda: pace.keep(partial(apply, staged, worker, hot=True)),
+                OVER_HTTP: lambda: pace.keep(partial(call, staged, app, worker)),
                 FLOOR_HOT: lambda: staged.floor(scripts.by_hand(scripts.HOT, one_statement=True), IN_FLIGHT, seconds),
             },
             times,
         )
-        applied = asyncio.run(
-            _applied(staged, sum(result.answered for name in (SPREAD, HOT) for result in found[name]))
-        )
+        count = sum(result.answered for name in (SPREAD, HOT, OVER_HTTP) for result in found[name])
+        applied = asyncio.run(_applied(staged, count))
         floor = asyncio.run(checks.floor_is_journals(staged))
         books = asyncio.run(checks.books(staged))
     against = {
         SPREAD: {"outcome_vs_pgbench_single": FLOOR},
+        OVER_HTTP: {"callback_vs_pgbench_single": FLOOR},
         HOT: {"outcome_hot_vs_spread": SPREAD, "outcome_hot_vs_pgbench_single_hot": FLOOR_HOT},
     }
     return Part(
@@ -64,6 +70,19 @@ def run(seconds: float, times: int) -> Part:
         [Case(name, results, against.get(name, {})) for name, results in found.items()],
         checks={"outcomes": applied, "outcomes, floor": floor, "outcomes, books": books},
     )
+
+
+@dataclass
+class Pace:
+    """How many callbacks make a measurement of so many seconds, as the last one showed."""
+
+    seconds: float
+    per_second: float = SLOWEST
+
+    def keep(self, take: Callable[[int], Result]) -> Result:
+        result = take(int(self.per_second * self.seconds))
+        self.per_second = max(SLOWEST, result.per_second)
+        return result
 
 
 def start_worker(staged: Stage, **environment: str) -> tuple[int, int]:
@@ -78,8 +97,8 @@ def start_worker(staged: Stage, **environment: str) -> tuple[int, int]:
 # Shops, payments, callbacks ------------------------------------------------------------------------------------
 
 
-async def prepare(staged: Stage) -> None:
-    """Shops and platforms with their wallets, the floor's tables, and a real payment to make others from."""
+async def prepare(staged: Stage) -> Server:
+    """An instance, shops and platforms with wallets, the floor's tables, and a real payment to make others from."""
     await open_wallets(staged, [*SHOPS, *PLATFORMS, HOT_PLATFORM, *HOT_SHOPS])
     app = await asyncio.to_thread(staged.serve)
     merchant = await asyncio.to_thread(app.merchant)
@@ -99,6 +118,7 @@ async def prepare(staged: Stage) -> None:
         )
     finally:
         await connection.close()
+    return app
 
 
 # Like the merchant that was made over HTTP, each on its platform.
@@ -119,7 +139,8 @@ FROM bench_payment AS sample,
      unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[]) AS n (shop, platform, id, ours, theirs),
      jsonb_populate_record(NULL::payment, sample.made || jsonb_build_object(
          'account_id', shop, 'id', id, 'payment_reference', ours, 'identifier', 'order-' || id, 'amount_minor', 10000,
-         'platform_id', platform, 'application_fee_minor', 500, 'started_at', now(), 'processor_reference', theirs
+         'platform_id', platform, 'application_fee_minor', 500, 'started_at', now(), 'processor_reference', theirs,
+         'txid', pg_current_xact_id()::text::bigint
      )) AS made
 """
 _CALLBACKS = """
@@ -155,6 +176,48 @@ async def _apply(staged: Stage, worker: tuple[int, int], count: int, hot: bool) 
             return Result(count / elapsed, 0.0, 0.0, count)
 
         return await staged.measured_async(take, worker=worker[:1], processor=worker[1:])
+    finally:
+        await connection.close()
+
+
+def call(staged: Stage, app: Server, worker: tuple[int, int], count: int) -> Result:
+    """The processor calls on as many connections as callbacks are in flight, and the worker applies meanwhile."""
+    posts = uvloop.run(_signed(staged, count))
+
+    def take() -> Result:
+        heard = load.run(posts, app.port, IN_FLIGHT, 60)
+        assert heard.statuses == {"200": count}, heard.statuses
+        ended = time.perf_counter()
+        uvloop.run(_all_applied(staged))
+        elapsed = count / heard.per_second + time.perf_counter() - ended
+        return replace(heard, per_second=count / elapsed, p50_ms=0.0, p99_ms=0.0)
+
+    return staged.measured(take, api=app.pids, worker=worker[:1], processor=worker[1:])
+
+
+async def _signed(staged: Stage, count: int) -> list[bytes]:
+    connection = await staged.connect()
+    try:
+        _, ids, raw = await _new_payments(connection, count, hot=False)
+    finally:
+        await connection.close()
+    keys = LinkKeys.of(staged.settings.simulator_secret)
+    posts = []
+    for number, body in zip(ids, raw, strict=True):
+        headers = sign_callback(keys.callbacks, f"bench-{number}", body)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        lines += f"Content-Length: {len(body)}\r\n"
+        head = f"POST {inbox.PATH.format(provider='simulator')} HTTP/1.1\r\nHost: bench\r\n{lines}\r\n"
+        posts.append(head.encode() + body)
+    return posts
+
+
+async def _all_applied(staged: Stage) -> None:
+    connection = await staged.connect()
+    try:
+        async with asyncio.timeout(120):
+            while await connection.fetchval(_LEFT):  # noqa: ASYNC110 - a look at the database
+                await asyncio.sleep(0.02)
     finally:
         await connection.close()
 

@@ -57,7 +57,7 @@ def outcome(staged: Stage, seconds: float, folded: str) -> Result:
     uvloop.run(outcomes.prepare(staged))
     worker = outcomes.start_worker(staged, BENCH_PROFILE=folded)
     asyncio.run(_forget_statements(staged))
-    return outcomes.apply(staged, worker, int(outcomes.EACH * seconds), hot=False)
+    return outcomes.apply(staged, worker, int(outcomes.SLOWEST * seconds), hot=False)
 
 
 def post(staged: Stage, seconds: float, folded: str) -> Result:

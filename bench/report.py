@@ -115,7 +115,7 @@ def document(parts: Sequence[Part], seconds: float) -> dict[str, Any]:
     """The whole run."""
     found: dict[str, float | None] = {}
     for part in parts:
-        found |= dict.fromkeys(part.missing) | ratios(part.cases) | part.figures
+        found |= {name: None for name in part.missing if name in goals.GOALS} | ratios(part.cases) | part.figures
     others = [result.others for part in parts for case in part.cases for result in case.rounds]
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),

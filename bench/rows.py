@@ -55,6 +55,10 @@ async def _insert(connection: asyncpg.Connection[Any], table: str, merchant_id: 
              jsonb_each_text(to_jsonb(r)) AS v
         JOIN pg_attribute a ON a.attrelid = $2::text::regclass AND a.attname = v.key AND a.attgenerated = ''
         WHERE v.value IS NOT NULL
+          AND NOT EXISTS (  -- what the database fills in by itself, it fills in here as well
+              SELECT FROM pg_attrdef f
+              WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum AND pg_get_expr(f.adbin, f.adrelid) LIKE '%(%'
+          )
         ORDER BY a.attnum
         """,
         merchant_id,

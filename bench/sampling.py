@@ -109,7 +109,9 @@ def _box(box: tuple[float, int, float, str, int], height: int, total: int) -> st
     hue = 30 if name.startswith("bursar") else 200
     light = 62 + sum(name.encode()) % 20
     letters = int(width / 6.8)
-    label = html.escape(name[: letters - 1] + "…" if len(name) > letters else name) if letters > 3 else ""
+    module, _, function = name.rpartition(":")
+    short = f"{module.rpartition('.')[2]}:{function}"
+    label = html.escape(short[: letters - 1] + "…" if len(short) > letters else short) if letters > 3 else ""
     return (
         f"<g><title>{html.escape(name)}: {count / total:.1%} ({count / 1000:.0f} ms)</title>"
         f'<rect x="{x:.1f}" y="{y}" width="{width - 0.3:.1f}" height="{ROW - 1}" fill="hsl({hue},75%,{light}%)"/>'

@@ -29,7 +29,7 @@ from bench.load import Result, result_of
 from bursar.core.crypto import new_sealing_pair
 from bursar.db.embedded import EmbeddedServer, Urls, binaries
 from bursar.db.migrate import migrate
-from bursar.settings import Settings
+from bursar.settings import Settings, load
 
 OPERATOR_KEY = "bench-operator-key"
 API_PROCESSES = int(Settings.model_fields["api_processes"].default)
@@ -95,6 +95,7 @@ class Stage:
     postmaster: int
     environment: dict[str, str] = field(default_factory=dict)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _connecting: dict[int, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         private, public = new_sealing_pair()
@@ -112,6 +113,11 @@ class Stage:
             "BURSAR_LOG_LEVEL": "warning",
             "PROMETHEUS_MULTIPROC_DIR": str(metrics),
         }
+
+    @property
+    def settings(self) -> Settings:
+        """What its processes are told."""
+        return load({name: value for name, value in self.environment.items() if name.startswith("BURSAR_")})
 
     # Processes
 
@@ -186,8 +192,35 @@ class Stage:
         await connection.close()
 
     def floor(self, script: str, clients: int, seconds: float) -> Result:
-        """The same work as SQL alone."""
-        return self.measured(lambda: self.pgbench(script, clients, seconds))
+        """The same work as SQL alone; what its connections cost is not counted as processor time of the work."""
+        if clients not in self._connecting:
+            self._connecting[clients] = self._connection_cost(clients)
+        result = self.measured(lambda: self.pgbench(script, clients, seconds))
+        cost = self._connecting[clients]
+        spent = {
+            name: round(max(0.0, micros - cost[name] / result.answered * 1e6), 1)
+            for name, micros in result.cpu_us.items()
+        }
+        return replace(result, cpu_us=spent)
+
+    def _connection_cost(self, clients: int) -> dict[str, float]:
+        """Processor seconds of as many connections that do next to nothing."""
+        script = self.directory / "nothing.sql"
+        script.write_text("SELECT 1;\n")
+        with machine.Meter({"postgres": [self.postmaster]}) as meter:
+            before = _seconds_of_children()
+            self._run_pgbench(clients, "-t", "1", "-f", str(script))
+            spent = _seconds_of_children() - before
+        return {"postgres": meter.seconds["postgres"], "pgbench": spent}
+
+    def _run_pgbench(self, clients: int, *options: str) -> str:
+        command = ["-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 2)), *options, self.urls.service]
+        done = subprocess.run(
+            [str(binaries() / "pgbench"), *command], capture_output=True, text=True, check=False, timeout=120
+        )
+        if done.returncode:
+            raise RuntimeError(f"pgbench: {done.stderr[-500:]}")
+        return done.stdout
 
     def pgbench(self, script: str, clients: int, seconds: float) -> Result:
         """Its connections are made within the time it is given; on a busy machine that can be all of it."""
@@ -201,23 +234,16 @@ class Stage:
 
     def _pgbench(self, script: Path, clients: int, seconds: int) -> Result | None:
         log = self.directory / "latency"
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            [str(binaries() / "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 2)), "-l",
-             f"--log-prefix={log}", "-T", str(seconds), "-f", str(script), self.urls.service],
-            capture_output=True, text=True, check=False, timeout=seconds + 60,
-        )  # fmt: skip
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = _seconds_of_children()
+        said = self._run_pgbench(clients, "-l", f"--log-prefix={log}", "-T", str(seconds), "-f", str(script))
+        spent = _seconds_of_children() - before
         times: list[float] = []
         for part in self.directory.glob("latency.*"):
             times += [int(line.split()[2]) / 1e6 for line in part.read_text().splitlines()]
             part.unlink()
-        if done.returncode:
-            raise RuntimeError(f"pgbench: {done.stderr[-500:]}")
-        rate = re.search(r"tps = ([0-9.]+)", done.stdout)
+        rate = re.search(r"tps = ([0-9.]+)", said)
         if rate is None or not times:
             return None
-        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         made = result_of(times, len(times) / float(rate[1]))
         return replace(made, cpu_us={"pgbench": spent / made.answered * 1e6})
 
@@ -238,6 +264,12 @@ class Stage:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _seconds_of_children() -> float:
+    """Processor time of processes that this one started and saw end."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 @contextmanager

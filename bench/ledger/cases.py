@@ -26,7 +26,7 @@ from bursar.ledger.post import post
 from bursar.ledger.writer import Writer
 
 CLIENTS = 32
-ROUNDS_MOST = 2  # of what is there for information
+ROUNDS_MOST = 1  # of what is there for information
 WHERE = (("spread", scripts.SPREAD), ("hot", scripts.HOT))
 
 _numbers = itertools.count(1)

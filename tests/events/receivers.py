@@ -46,7 +46,7 @@ class Receiver:
     def at(self, path: str) -> list[Received]:
         return [request for request in self.requests if request.path == path]
 
-    async def wait_for(self, count: int, path: str | None = None, timeout_s: float = 10.0) -> list[Received]:
+    async def wait_for(self, count: int, path: str | None = None, timeout_s: float = 30.0) -> list[Received]:
         async with asyncio.timeout(timeout_s):
             while len(found := self.requests if path is None else self.at(path)) < count:  # noqa: ASYNC110 - a test's wait
                 await asyncio.sleep(0.005)

@@ -33,11 +33,13 @@ async def _works(service: Service, secret: str) -> bool:
 
 
 async def _until_refused(service: Service, secret: str, within_s: float = 1.1) -> float:
-    started = time.monotonic()
+    """When the first request was sent that was refused: how long that took to be answered is another matter."""
+    started = sent = time.monotonic()
     while await _works(service, secret):
-        assert time.monotonic() - started < within_s, "the key still works"
+        assert sent - started < within_s, "the key still works"
         await asyncio.sleep(0.01)
-    return time.monotonic() - started
+        sent = time.monotonic()
+    return sent - started
 
 
 class TestRotation:
@@ -128,7 +130,7 @@ class TestRevocation:
         async with running_service(bursar.urls, like=bursar, routes=declared_routes(), worker=False) as other:
             assert (await write(other, "legacy", merchant, "/gates/write")).status_code == 201
             await bursar.ops("PATCH", f"/accounts/{merchant.merchant_id}", {"status": "banned"})
-            started = time.monotonic()
+            started = sent = time.monotonic()
             while (await write(other, "legacy", merchant, "/gates/write")).is_success:
-                assert time.monotonic() - started < 1.1
-        assert time.monotonic() - started < 1.5
+                assert sent - started < 1.1
+                sent = time.monotonic()

@@ -56,6 +56,32 @@ class TestAConnectionCutAroundACommit:
         again = await write(bursar, family, platform, body={"text": text}, key=key)
         assert again.content == reply.content if family in REPLAYING else code(again) == "duplicate_request"
 
+    @pytest.mark.parametrize("family", EVERY_FAMILY)
+    async def test_of_a_repeat(
+        self, bursar: Service, scissors: Scissors, platform: Party, family: str, fate: Fate
+    ) -> None:
+        """It tries twice, and what it finds the second time is still somebody else's reply."""
+        body, key = {"text": new_key()}, new_key()
+        first = await write(bursar, family, platform, body=body, key=key)
+        cuts = scissors.cuts
+        scissors.cut[:] = [fate]
+        again = await write(bursar, family, platform, body=body, key=key)
+        if family in REPLAYING:
+            assert scissors.cuts == cuts + 1
+            assert (again.content, again.headers["Idempotency-Replayed"]) == (first.content, "true")
+        else:
+            scissors.cut.clear()
+            assert code(again) == "duplicate_request"
+
+    async def test_of_a_repeat_in_a_batch(
+        self, bursar: Service, scissors: Scissors, merchant: Party, fate: Fate
+    ) -> None:
+        body, key = {"text": new_key()}, new_key()
+        first = await write(bursar, "legacy", merchant, "/entries", body, key=key)
+        scissors.cut[:] = [fate]
+        again = await write(bursar, "legacy", merchant, "/entries", body, key=key)
+        assert (again.content, again.headers["Idempotency-Replayed"]) == (first.content, "true")
+
     async def test_of_an_error_that_consumes_its_key(
         self, bursar: Service, scissors: Scissors, platform: Party, fate: Fate
     ) -> None:

@@ -138,7 +138,7 @@ class TestADryRun:
             hook = {"url": "https://example.com/hook", "events": ["*"]}
             reply = await bursar.send(merchant, "POST", "/sandbox/v2/webhooks", hook)
             assert (reply.status_code, code(reply)) == (503, "service_unavailable")
-            assert reply.elapsed.total_seconds() < 1
+            assert reply.elapsed.total_seconds() < 2  # which others would wait
 
     @pytest.mark.parametrize("family", BOUND)
     async def test_the_bound_families_have_none(self, bursar: Service, platform: Party, family: str) -> None:

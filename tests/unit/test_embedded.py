@@ -155,7 +155,7 @@ class TestStart:
         assert not server.is_running()
         began = time.monotonic()
         assert server.start() == urls
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10  # under a second, on an idle machine
         assert await value(urls.owner, "SELECT n FROM kept") == 7
 
     @pytest.mark.parametrize("name", ["long " * 20 + "name", "a, b", 'a b "100%" $HOME+é'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -103,6 +104,28 @@ class TestPages:
     async def test_search_takes_its_words_literally(self, pool: Database, q: str, rest: int | None) -> None:
         ids, _ = await _page(pool, q=q)
         assert ids == [n for n in range(1, 24, 2) if n % 3 == rest]
+
+    @pytest.mark.parametrize(
+        ("q", "expected"),
+        [
+            ("UNDER", [19]),  # a part, among the newest
+            ("under_score", [1, 7, 13, 19]),  # a whole name, among all
+            ("#3", [3]),
+            ("#2", []),  # somebody else's
+            ("nothing", []),
+        ],
+    )
+    async def test_search_of_long_lists_is_for_the_newest_and_for_names(
+        self, pool: Database, q: str, expected: list[int]
+    ) -> None:
+        def number_of(text: str) -> int | None:
+            return int(text[1:]) if text.startswith("#") else None
+
+        long = replace(LISTING, search_newest=5, named=("name = {}",), number_of=number_of)
+        rows, total = await page(pool, long, (1,), number=1, size=100, sort="id", q=q)
+        assert ([row["id"] for row in rows], total) == (expected, len(expected))
+        _, total = await page(pool, long, (1,), number=1, size=1, sort="id", q=q, filters={"least": 2})
+        assert total == len([n for n in expected if n >= 2])
 
 
 @in_module_loop

@@ -8,26 +8,31 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from bursar.core.calendar import london_day_bounds
 from bursar.core.errors import InvalidCursor, ValidationFailed
 from bursar.db.pool import Queryable, Record
 
+DEEP = 500  # rows to pass over, from which on it is worth not to look at them
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What may be asked of a list. Filters are conditions with one `{}` for their value."""
 
-    select: str  # SELECT … FROM …, without a condition
+    select: str  # SELECT … FROM …, without a condition; `{order}` where a part of it must be in the order asked for
     scope: str  # the condition that bounds it, with $1, $2, … for the values given as `scope`
     id: str = "id"
     sorts: Mapping[str, str] = field(default_factory=lambda: {"id": "id", "created_at": "created_at"})
     filters: Mapping[str, str] = field(default_factory=dict)
-    search: tuple[str, ...] = ()  # columns that `q` looks into
+    search: tuple[str, ...] = ()  # columns that `q` looks into, for any part of them
+    search_newest: int | None = None  # … of so many of the newest rows, where there may be too many to look into
+    named: tuple[str, ...] = ()  # then also: conditions for what `q` names in full, each with an index
+    number_of: Callable[[str], int | None] = lambda _: None  # … and the id that `q` stands for
     total: str | None = None  # how many rows the scope has, as an expression, where that need not be counted
 
 
@@ -51,9 +56,25 @@ def _conditions(listing: Listing, scope: Sequence[Any], filters: Mapping[str, An
         if value is not None:
             conditions.add(listing.filters[name], value)
     if q:
-        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", q) + "%"
-        conditions.add("(" + " OR ".join(f"{column} ILIKE {{}}" for column in listing.search) + ")", pattern)
+        _search(listing, conditions, q)
     return conditions
+
+
+def _search(listing: Listing, conditions: _Conditions, q: str) -> None:
+    pattern = "%" + re.sub(r"([\\%_])", r"\\\1", q) + "%"
+    contains = "(" + " OR ".join(f"{column} ILIKE {{}}" for column in listing.search) + ")"
+    if listing.search_newest is None:
+        conditions.add(contains, pattern)
+        return
+    rows = f"{listing.select} WHERE {listing.scope}"
+    newest = f"({rows} ORDER BY {listing.id} DESC LIMIT {listing.search_newest})"
+    ways = _Conditions([], conditions.values)
+    ways.add(f"SELECT {listing.id} FROM {newest} AS newest WHERE {contains}", pattern)  # noqa: S608 - declared pieces
+    for condition in listing.named:
+        ways.add(f"SELECT {listing.id} FROM ({rows} AND {condition}) AS named", q)  # noqa: S608
+    if (number := listing.number_of(q)) is not None:
+        ways.add("SELECT {}::bigint", number)
+    conditions.parts.append(f"{listing.id} IN ({' UNION ALL '.join(ways.parts)})")
 
 
 async def page(
@@ -70,19 +91,40 @@ async def page(
     """The rows of one page, and how many there are in all."""
     conditions = _conditions(listing, scope, filters or {}, q)
     offset = (number - 1) * size
-    rows = await db.fetch(
-        f"{listing.select} WHERE {conditions.sql} ORDER BY {_order(listing, sort)} LIMIT {size} OFFSET {offset}",
-        *conditions.values,
-    )
+    order, part = _order(listing, sort), f"LIMIT {size} OFFSET {offset}"
+    select = listing.select.replace("{order}", f"ORDER BY {order}")
+    query = f"{select} WHERE {conditions.sql} ORDER BY {order} {part}"
+    # The planner may be wrong about where in their order few rows are; then they are found first, and sorted.
+    few = _lies_back(filters or {}, sort) or (q is not None and listing.search_newest is not None)
+    if few or offset >= DEEP:
+        # First which rows, by an index alone where there is one for it: what is passed over is not looked at.
+        found = f"({select} WHERE {conditions.sql} {'OFFSET 0' if few else ''}) AS found"
+        ids = f"SELECT {_bare(listing.id)} FROM {found} ORDER BY {_bare(order)} {part}"  # noqa: S608 - declared pieces
+        query = f"{select} WHERE {listing.scope} AND {listing.id} IN ({ids}) ORDER BY {order}"
+    rows = await db.fetch(query, *conditions.values)
     if len(rows) < size and (rows or number == 1):
         return rows, offset + len(rows)
     if listing.total is not None and len(conditions.parts) == 1:
         return rows, await db.fetchval(f"SELECT {listing.total}", *scope)
-    total = await db.fetchval(
-        f"SELECT count(*) FROM ({listing.select} WHERE {conditions.sql}) AS counted",  # noqa: S608 - declared pieces
-        *conditions.values,
-    )
+    every = f"{listing.select.replace('{order}', '')} WHERE {conditions.sql}"
+    total = await db.fetchval(f"SELECT count(*) FROM ({every}) AS counted", *conditions.values)  # noqa: S608 - declared
     return rows, total
+
+
+def _lies_back(filters: Mapping[str, Any], sort: str) -> bool:
+    """Whether a list by id is of a period that others follow in that order.
+
+    The planner, to whom times and ids are unrelated, would look for its rows one by one, from the wrong end.
+    """
+    if sort == "-id":
+        until = filters.get("until")
+        return until is not None and until <= datetime.now(UTC)
+    return sort == "id" and filters.get("since") is not None
+
+
+def _bare(columns: str) -> str:
+    """Columns as they are called outside the query that has them from its tables."""
+    return re.sub(r"\b[a-z]+\.", "", columns)
 
 
 def _order(listing: Listing, sort: str) -> str:

@@ -6,7 +6,6 @@ connection is lost, all are tried again, and each row's key settles whether the 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,7 @@ from bursar.http import idempotency, metrics
 from bursar.http.context import Ctx
 from bursar.http.envelope import Answer
 from bursar.http.exchange import Exchange
-from bursar.http.idempotency import Claim, Held, Stored, answer_held, answer_own
+from bursar.http.idempotency import Claim, Held, Stored
 from bursar.http.reply import render
 from bursar.http.routes import Batched, Prepared
 
@@ -59,14 +58,13 @@ async def _body_unless_held(exchange: Exchange) -> Any:
             held = await idempotency.find(db, exchange.claim)
             if held is None:
                 raise
-            return answer_held(held, exchange.claim, await instance_now(db), exchange.secret)
+            return exchange.answer(held, await instance_now(db))
 
 
 async def _flush(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> Sequence[Stored | Exception]:
     metrics.batch_rows.observe(len(items))
-    tries = itertools.count()
     try:
-        return await persist(lambda: _together(handler, items, again=next(tries) > 0))
+        return await persist(lambda: _together(handler, items))
     except ServiceUnavailable as unavailable:
         return [unavailable] * len(items)
     except Exception as error:
@@ -82,17 +80,13 @@ async def _flush(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> Seq
 
 
 async def _alone(handler: Batched, exchange: Exchange, body: Any) -> Stored:
-    tries = itertools.count()
-    [result] = await persist(lambda: _together(handler, [(exchange, body)], again=next(tries) > 0))
+    [result] = await persist(lambda: _together(handler, [(exchange, body)]))
     if isinstance(result, Exception):
         raise result
     return result
 
 
-async def _together(
-    handler: Batched, items: Sequence[tuple[Exchange, Any]], *, again: bool
-) -> list[Stored | Exception]:
-    """`again`: these requests have tried before and lost their connection, so a key that is taken may be their own."""
+async def _together(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> list[Stored | Exception]:
     instance = items[0][0].instance
     async with instance.db.acquire() as db:
         batch = _Batch(handler, items)
@@ -102,7 +96,7 @@ async def _together(
             async with db.transaction():
                 await batch.write(db)
                 crashpoint("batch.before_commit")
-            await batch.answer_held(db, again=again)
+            await batch.answer_held(db)
         crashpoint("batch.after_commit")
     for position in batch.written:
         instance.after_commit(batch.contexts[position])
@@ -155,6 +149,7 @@ class _Batch:
         )
         assert row is not None
         for position, (exchange, body) in enumerate(self.items):
+            exchange.tried.add(row["now"])
             ctx = exchange.ctx(db, row["now"])
             ctx.id = row["ids"][position]
             self.contexts.append(ctx)
@@ -231,20 +226,18 @@ class _Batch:
         await idempotency.correct(db, self.claim(position), reply)
         self.results[position] = reply
 
-    async def answer_held(self, db: Connection, *, again: bool) -> None:
+    async def answer_held(self, db: Connection) -> None:
         for position in self.held:
             exchange = self.items[position][0]
             claim = self.claim(position)
             held = await idempotency.find(db, claim)
             try:
-                self.results[position] = _held_reply(held, claim, exchange, self.contexts[position], again=again)
+                self.results[position] = _held_reply(held, exchange, self.contexts[position])
             except ApiError as error:
                 self.results[position] = error
 
 
-def _held_reply(held: Held | None, claim: Claim, exchange: Exchange, ctx: Ctx, *, again: bool) -> Stored:
+def _held_reply(held: Held | None, exchange: Exchange, ctx: Ctx) -> Stored:
     if held is None:
         raise DuplicateRequest
-    if again:
-        return answer_own(held, claim, exchange.secret)
-    return answer_held(held, claim, ctx.now, exchange.secret)
+    return exchange.answer(held, ctx.now)

@@ -14,7 +14,7 @@ from bursar.http import body as bodies
 from bursar.http.body import Parts
 from bursar.http.caller import admit
 from bursar.http.context import Account, Caller, Ctx
-from bursar.http.idempotency import Claim
+from bursar.http.idempotency import Claim, Held, Stored, answer_held, answer_own
 from bursar.http.instance import Instance
 from bursar.http.routes import Route
 
@@ -39,6 +39,7 @@ class Exchange:
     caller: Caller | None = None
     account: Account | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    tried: set[datetime] = field(default_factory=set)  # when it claimed its key: a row of that moment is its own
 
     def ctx(self, db: Connection | Database, now: datetime | None = None) -> Ctx:
         assert self.account is not None
@@ -62,6 +63,13 @@ class Exchange:
         """The key that was presented."""
         assert self.caller is not None
         return self.caller.secret
+
+    def answer(self, held: Held, now: datetime) -> Stored:
+        """What a key that is taken means for this request: perhaps its own commit, of which it never heard."""
+        assert self.claim is not None
+        if held.since in self.tried:
+            return answer_own(held, self.claim, self.secret)
+        return answer_held(held, self.claim, now, self.secret)
 
     def admitted_body(self) -> Any:
         """The validated body, once the account's state allows this kind of write."""

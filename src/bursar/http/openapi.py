@@ -55,7 +55,7 @@ _OWN_SCHEMAS = {
     "CursorMeta": _CURSOR_META,
     "EmptyObject": {"type": "object", "description": "An empty object.", "properties": {}},
 }
-_FILE_CONTENT: Node = {"application/octet-stream": {}}
+_FILE_CONTENT: Node = {"*/*": {}}  # whatever the file is
 
 
 def document(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:

@@ -34,7 +34,7 @@ BATCH = 20
 _CLAIM = """
 -- Operations that are due and that nobody holds: take the lease, in real time.
 UPDATE operation
-SET lease_until = clock_timestamp() + interval '60 seconds', attempts = attempts + 1
+SET lease_until = clock_timestamp() + interval '30 seconds', attempts = attempts + 1
 WHERE (account_id, id) IN (
     SELECT account_id, id
     FROM operation
@@ -54,12 +54,7 @@ def recovery_sweep(routes: Iterable[Route]) -> Sweep:
 
     async def run(desk: Desk, now: datetime) -> int:
         rows = await desk.db.fetch(_CLAIM, now, BATCH)
-        for row in rows:
-            route = by_kind.get(row["kind"])
-            if route is None:
-                log.error("operation.unknown_kind", kind=row["kind"], operation_id=row["id"])
-                continue
-            await _resume(desk, route, row)
+        await asyncio.gather(*(_resume(desk, by_kind.get(row["kind"]), row) for row in rows))
         return len(rows)
 
     return Sweep("operations", run, _next_due)
@@ -75,8 +70,11 @@ async def _next_due(db: Database) -> datetime | None:
     return moment
 
 
-async def _resume(desk: Desk, route: Route, row: Record) -> None:
+async def _resume(desk: Desk, route: Route | None, row: Record) -> None:
     """Asks again and writes the outcome. What goes wrong is this operation's alone: it is looked at again later."""
+    if route is None:
+        log.error("operation.unknown_kind", kind=row["kind"], operation_id=row["id"])
+        return
     try:
         await _finish(desk, route, row)
     except (Unknown, TimeoutError, OSError):

@@ -9,7 +9,6 @@ The third kind, which shares its transaction with others, is in `http.batched`.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ from bursar.events import outbox
 from bursar.http import audit, idempotency, operations
 from bursar.http.context import Ctx
 from bursar.http.exchange import Exchange
-from bursar.http.idempotency import Stored, answer_held, answer_own
+from bursar.http.idempotency import Stored
 from bursar.http.reply import failed, render
 from bursar.http.routes import Local, Outside, Processor, Unknown
 
@@ -32,28 +31,21 @@ LEASE_MARGIN_S = 10.0  # how long after its time-out a caller still holds its op
 FIRST_LOOK = timedelta(seconds=5)
 
 
-async def _persist(exchange: Exchange, work: Callable[[bool], Awaitable[T]]) -> T:
-    """Tries until it is written, telling `work` whether it is tried again.
-
-    Without a key nobody could know whether a lost try was committed, so that is not repeated.
-    """
-    tries = itertools.count()
-    return await persist(lambda: work(next(tries) > 0), after_loss=exchange.claim is not None)
+async def _persist(exchange: Exchange, work: Callable[[], Awaitable[T]]) -> T:
+    """Tries until it is written. Without a key nobody could know whether a lost try was committed: no second one."""
+    return await persist(work, after_loss=exchange.claim is not None)
 
 
-async def _claimed(exchange: Exchange, db: Connection, *, again: bool) -> tuple[Ctx, Stored | None]:
-    """A context in the open transaction, and the reply if the request's key was used before.
-
-    `again`: this request has tried before and lost its connection, so the first use may well be its own.
-    """
+async def _claimed(exchange: Exchange, db: Connection) -> tuple[Ctx, Stored | None]:
+    """A context in the open transaction, and the reply if the request's key was used before."""
     wanted = exchange.claim
     if wanted is None:
         return exchange.ctx(db, await instance_now(db)), None
     now, held = await idempotency.claim(db, wanted)
     if held is None:
+        exchange.tried.add(now)
         return exchange.ctx(db, now), None
-    own = answer_own(held, wanted, exchange.secret) if again else answer_held(held, wanted, now, exchange.secret)
-    return exchange.ctx(db, now), own
+    return exchange.ctx(db, now), exchange.answer(held, now)
 
 
 async def _close(exchange: Exchange, ctx: Ctx, db: Connection, reply: Stored) -> None:
@@ -69,9 +61,9 @@ async def _close(exchange: Exchange, ctx: Ctx, db: Connection, reply: Stored) ->
 
 
 async def run_local(exchange: Exchange, handler: Local) -> Stored:
-    async def attempt(again: bool) -> Stored:
+    async def attempt() -> Stored:
         async with exchange.instance.db.transaction("local") as db:
-            ctx, reply = await _claimed(exchange, db, again=again)
+            ctx, reply = await _claimed(exchange, db)
             if reply is not None:
                 return reply
             reply = await _effect(exchange, ctx, db, handler)
@@ -99,7 +91,7 @@ async def _effect(exchange: Exchange, ctx: Ctx, db: Connection, handler: Local) 
 
 async def run_processor(exchange: Exchange, handler: Processor) -> Stored:
     instance = exchange.instance
-    started = await _persist(exchange, lambda again: _begin(exchange, handler, again=again))
+    started = await _persist(exchange, lambda: _begin(exchange, handler))
     if isinstance(started, Stored):
         return started
     operation_id, intent = started
@@ -113,9 +105,9 @@ async def run_processor(exchange: Exchange, handler: Processor) -> Stored:
     return await persist(lambda: _finish(exchange, handler, operation_id, intent, outcome))
 
 
-async def _begin(exchange: Exchange, handler: Processor, *, again: bool) -> Stored | tuple[int, Mapping[str, Any]]:
+async def _begin(exchange: Exchange, handler: Processor) -> Stored | tuple[int, Mapping[str, Any]]:
     async with exchange.instance.db.transaction("begin") as db:
-        ctx, reply = await _claimed(exchange, db, again=again)
+        ctx, reply = await _claimed(exchange, db)
         if reply is not None:
             return reply
         try:

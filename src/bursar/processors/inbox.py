@@ -32,7 +32,7 @@ log = structlog.get_logger()
 _CLAIM = """
 -- Callbacks that are due and that nobody is applying: take the lease, in real time.
 UPDATE processor_inbox
-SET lease_until = clock_timestamp() + interval '60 seconds', lease_token = lease_token + 1, attempts = attempts + 1
+SET lease_until = clock_timestamp() + interval '30 seconds', lease_token = lease_token + 1, attempts = attempts + 1
 WHERE (account_id, provider, event_id) IN (
     SELECT account_id, provider, event_id
     FROM processor_inbox

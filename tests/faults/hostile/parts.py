@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.hostile import bombs, canaries, raw, strangers, uploads
+from tests.faults.hostile import bombs, canaries, raw, schemas, strangers, uploads
 from tests.faults.running import Part
 
 PARTS: dict[str, Part] = {
@@ -11,4 +11,5 @@ PARTS: dict[str, Part] = {
     "uploads": uploads.run,
     "strangers": strangers.run,
     "canaries": canaries.run,
+    "schemas": schemas.run,
 }

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socketserver
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from email import message_from_bytes, policy
-from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from bursar.db.embedded import Urls
 from bursar.db.pool import Database, Record
@@ -26,32 +20,9 @@ from bursar.features.notices.letters import LETTERS, Told
 from bursar.features.notices.writing import written
 from tests.events.factories import CAUSE, advance, run_jobs
 from tests.features.connected_accounts.factory import connect
+from tests.features.deliveries.factory import DATA, emit
+from tests.support.mailhost import Mailhost
 from tests.support.service import Party, Service, running_service, test_settings
-
-TRANSACTION = {
-    "id": 100001, "reference": "PAY-1", "identifier": "order-1", "status": "succeeded", "amount": Decimal("10.50"),
-    "currency": "GBP", "details": "Two books", "customer_name": "Ada", "customer_email": "ada@example.com",
-    "paid_at": "2025-07-01T12:00:00Z",
-}  # fmt: skip
-REFUND = {"id": 1001, "reference": "RFD-1001", "amount": 4, "currency": "GBP", "status": "succeeded"}
-PAYOUT = {"id": 7, "status": "paid", "amount": 1250, "currency": "GBP", "reference": "July", "failure_code": None}
-DISPUTE = {
-    "case_id": "DISPUTE-1001", "transaction_reference": "PAY-1", "reason": "product_not_received",
-    "status": "needs_response", "amount": Decimal("10.5"), "currency": "GBP",
-    "response_deadline": "2025-12-01T00:00:00Z",
-}  # fmt: skip
-LINK = {"id": 1, "url": "https://pay.example/verify/1", "expires_at": "2025-07-02T12:00:00Z"}
-WEBHOOK = {"id": 1001, "url": "https://shop.example/hook", "disabled_reason": "gone"}
-
-DATA: dict[str, dict[str, Any]] = {
-    "transaction.succeeded": {"transaction": TRANSACTION},
-    "transaction.refunded": {"transaction": TRANSACTION, "refund": REFUND},
-    **{type_: {"payout": PAYOUT} for type_ in MAIL_TO if "payout" in type_},
-    "payout.failed": {"payout": {**PAYOUT, "status": "failed", "failure_code": "account_closed"}},
-    **{type_: {"dispute": DISPUTE} for type_ in MAIL_TO if type_.startswith("dispute.")},
-    "kyc.link_created": {"verification_link": LINK},
-    "webhook.disabled": {"webhook": WEBHOOK},
-}
 
 # What a person must be able to read in each, subject first.
 SAYS = {
@@ -84,58 +55,6 @@ SAYS = {
     ],
     "webhook.disabled": ["Shop: a webhook was switched off", "https://shop.example/hook", "410"],
 }
-
-
-class Mailhost(socketserver.StreamRequestHandler):
-    """A few lines of SMTP."""
-
-    received: list[bytes]
-    refuse: str = ""
-
-    def handle(self) -> None:
-        host: Any = self.server
-        self._say("220 ready")
-        while line := self.rfile.readline().strip().upper():
-            if line.startswith(b"RCPT") and host.refuse:
-                self._say(host.refuse)
-            elif line == b"DATA":
-                self._say("354 go on")
-                content = b""
-                while (part := self.rfile.readline()) != b".\r\n":
-                    content += part
-                host.received.append(content)
-                self._say("250 taken")
-            elif line == b"QUIT":
-                self._say("221 bye")
-                return
-            else:
-                self._say("250 ok")
-
-    def _say(self, text: str) -> None:
-        self.wfile.write(text.encode() + b"\r\n")
-
-
-@pytest.fixture
-def mailhost() -> Iterator[Any]:
-    host: Any = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailhost)
-    host.daemon_threads = True
-    host.received, host.refuse = [], ""
-    threading.Thread(target=host.serve_forever, args=(0.05,), daemon=True).start()
-    yield host
-    host.shutdown()
-    host.server_close()
-
-
-def _smtp(mailhost: Any) -> SecretStr:
-    return SecretStr(f"smtp://127.0.0.1:{mailhost.server_address[1]}")
-
-
-async def _happen(db: Database, party: Party, type_: str = "payout.paid", count: int = 1) -> None:
-    """As the feature would tell of it, and no more than that."""
-    now = await db.fetchval("SELECT instance_now()")
-    account = (party.merchant_id, party.account_id)
-    events = [new_event(type_, DATA[type_], account=account, platform=None, now=now, cause=CAUSE) for _ in range(count)]
-    await outbox.write(db, events)
 
 
 async def _notices(service: Service) -> list[Record]:
@@ -181,7 +100,7 @@ class TestMaking:
     async def test_the_event_is_all_it_takes(self, service: Service) -> None:
         merchant = await service.open_account(name="Shop", email="owner@shop.example")
         for type_ in MAIL_TO:
-            await _happen(service.db, merchant, type_)
+            await emit(service.db, merchant, type_)
         await run_jobs(service)
         told = {"customer": "ada@example.com", "merchant": "owner@shop.example"}
         made = [(row["template"], row["recipient"], row["subject"], row["status"]) for row in await _notices(service)]
@@ -191,7 +110,7 @@ class TestMaking:
         """Several workers at once, and an event that is fanned out a second time, as after a lost answer."""
         async with running_service(urls, worker=False) as service:
             merchant = await service.open_account()
-            await _happen(service.db, merchant, count=150)
+            await emit(service.db, merchant, count=150)
             while sum(await asyncio.gather(*(fan_out(service.db) for _ in range(3)))):
                 pass
             owner = await Database.open(urls.owner, size=1, name="test owner")
@@ -209,17 +128,17 @@ class TestMaking:
             cause=CAUSE,
         )  # fmt: skip
         await outbox.write(service.db, [bad])
-        await _happen(service.db, merchant)
+        await emit(service.db, merchant)
         await run_jobs(service)
         assert await _states(service) == [("failed", 1), ("kept", 1)]
         assert (await service.client.get("/mailbox")).status_code == 200
 
 
 class TestSending:
-    async def test_by_smtp_in_text_and_html(self, urls: Urls, mailhost: Any) -> None:
-        async with running_service(urls, smtp_url=_smtp(mailhost), mail_from="Pay <pay@example.com>") as service:
+    async def test_by_smtp_in_text_and_html(self, urls: Urls, mailhost: Mailhost) -> None:
+        async with running_service(urls, smtp_url=mailhost.url, mail_from="Pay <pay@example.com>") as service:
             merchant = await service.open_account(name="Shop", email="owner@shop.example")
-            await _happen(service.db, merchant)
+            await emit(service.db, merchant)
             await run_jobs(service)
             [content] = mailhost.received
             message = message_from_bytes(content, policy=policy.default)
@@ -233,11 +152,11 @@ class TestSending:
             assert "Sent by Pay to owner@shop.example" in plain.get_content()
             assert await _states(service) == [("sent", 1)]
 
-    async def test_a_mailhost_that_is_away_is_tried_again_on_the_schedule(self, urls: Urls, mailhost: Any) -> None:
+    async def test_a_mailhost_that_is_away_is_tried_again_on_the_schedule(self, urls: Urls, mailhost: Mailhost) -> None:
         mailhost.refuse = "451 try later"
-        async with running_service(urls, smtp_url=_smtp(mailhost)) as service:
+        async with running_service(urls, smtp_url=mailhost.url) as service:
             merchant = await service.open_account()
-            await _happen(service.db, merchant)
+            await emit(service.db, merchant)
             await run_jobs(service)
             assert await _states(service) == [("pending", 1)]
             await advance(service, 5)
@@ -247,19 +166,19 @@ class TestSending:
             assert await _states(service) == [("sent", 3)]
             assert len(mailhost.received) == 1
 
-    async def test_a_refused_recipient_is_final(self, urls: Urls, mailhost: Any) -> None:
+    async def test_a_refused_recipient_is_final(self, urls: Urls, mailhost: Mailhost) -> None:
         mailhost.refuse = "550 no such user"
-        async with running_service(urls, smtp_url=_smtp(mailhost)) as service:
+        async with running_service(urls, smtp_url=mailhost.url) as service:
             merchant = await service.open_account()
-            await _happen(service.db, merchant)
+            await emit(service.db, merchant)
             await run_jobs(service)
             assert await _states(service) == [("failed", 1)]
 
-    async def test_what_a_worker_left_behind_is_sent_by_another(self, urls: Urls, mailhost: Any) -> None:
+    async def test_what_a_worker_left_behind_is_sent_by_another(self, urls: Urls, mailhost: Mailhost) -> None:
         """Claimed and written, and then it died: when its lease is over, the same message goes out."""
-        async with running_service(urls, worker=False, smtp_url=_smtp(mailhost)) as first:
+        async with running_service(urls, worker=False, smtp_url=mailhost.url) as first:
             merchant = await first.open_account()
-            await _happen(first.db, merchant)
+            await emit(first.db, merchant)
             await fan_out(first.db)
             await first.db.execute(
                 "UPDATE notice SET lease_token = lease_token + 1, lease_until = clock_timestamp() + interval '1 hour'"
@@ -284,12 +203,12 @@ class TestWhoIsTold:
     async def test_not_a_merchant_whose_platform_speaks_to_it(self, service: Service, connected: Party) -> None:
         for type_, to in MAIL_TO.items():
             if to == "merchant":
-                await _happen(service.db, connected, type_)
+                await emit(service.db, connected, type_)
         await run_jobs(service)
         assert await _notices(service) == []
 
     async def test_its_customers_all_the_same(self, service: Service, connected: Party) -> None:
-        await _happen(service.db, connected, "transaction.succeeded")
+        await emit(service.db, connected, "transaction.succeeded")
         await run_jobs(service)
         assert [row["recipient"] for row in await _notices(service)] == ["ada@example.com"]
 
@@ -297,14 +216,14 @@ class TestWhoIsTold:
         async with running_service(urls, customer_notices=False) as service:
             merchant = await service.open_account(email="owner@shop.example")
             for type_ in ("transaction.succeeded", "transaction.refunded", "payout.paid"):
-                await _happen(service.db, merchant, type_)
+                await emit(service.db, merchant, type_)
             await run_jobs(service)
             assert [row["recipient"] for row in await _notices(service)] == ["owner@shop.example"]
 
     async def test_nobody_where_a_live_instance_cannot_send(self, urls: Urls) -> None:
         async with running_service(urls, env="live", worker=False) as service:
             merchant = await service.open_account()
-            await _happen(service.db, merchant)
+            await emit(service.db, merchant)
             counts = await service.worker.run_due()
             assert counts["notices"] == 1
             assert await _notices(service) == []
@@ -313,8 +232,8 @@ class TestWhoIsTold:
         platform = await service.open_account("platform")
         account = await connect(service, platform, business_company_name="Shop")
         merchant = replace(platform, account_id=account["id"], merchant_id=int(account["id"].rpartition("_")[2]))
-        await _happen(service.db, merchant, "payout.paid")
-        await _happen(service.db, merchant, "payout.failed")
+        await emit(service.db, merchant, "payout.paid")
+        await emit(service.db, merchant, "payout.failed")
         await run_jobs(service)
         sms = [row for row in await _notices(service) if row["channel"] == "sms"]
         assert [(row["recipient"], row["body_text"]) for row in sms] == [("+447700900123", SAYS["payout.failed"][0])]
@@ -323,7 +242,7 @@ class TestWhoIsTold:
 class TestMailbox:
     async def test_what_would_have_been_sent(self, service: Service) -> None:
         merchant = await service.open_account(name="<script>alert(1)</script> Ltd", email="owner@shop.example")
-        await _happen(service.db, merchant, "dispute.created")
+        await emit(service.db, merchant, "dispute.created")
         await run_jobs(service)
         page = await service.client.get("/mailbox")
         assert page.status_code == 200
@@ -341,8 +260,8 @@ class TestMailbox:
 
     async def test_of_one_recipient_and_in_pages(self, service: Service) -> None:
         one, other = await service.open_account(email="one@shop.example"), await service.open_account()
-        await _happen(service.db, one, count=60)
-        await _happen(service.db, other)
+        await emit(service.db, one, count=60)
+        await emit(service.db, other)
         await run_jobs(service)
         page = (await service.client.get("/mailbox?to=one@shop.example")).text
         assert page.count("<li>") == 50

@@ -21,19 +21,22 @@ from tests.support.till import OK, Till
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SILENCE_S = 0.5  # into the simulator's ordered silence: it has acted, and nobody has heard
-
 
 @dataclass
 class Victim:
     """An API process of its own, on the same database."""
 
+    till: Till
     process: asyncio.subprocess.Process
     client: httpx.AsyncClient
 
     async def dies_during(self, request: httpx.Request) -> None:
+        """In the silence that was ordered of the simulator: it has acted, and nobody has heard."""
         sending = asyncio.create_task(self.client.send(request))
-        await asyncio.sleep(SILENCE_S)
+        ordered = "SELECT EXISTS (SELECT FROM simulator.fault WHERE remaining > 0)"
+        async with asyncio.timeout(10):
+            while await self.till.service.db.fetchval(ordered):  # noqa: ASYNC110 - another process is at work
+                await asyncio.sleep(0.02)
         assert not sending.done(), "it was answered too soon"
         self.process.send_signal(signal.SIGKILL)
         await self.process.wait()
@@ -68,7 +71,7 @@ async def victim(till: Till) -> AsyncIterator[Victim]:
                     break
                 except httpx.ConnectError:
                     await asyncio.sleep(0.05)
-            yield Victim(process, client)
+            yield Victim(till, process, client)
     finally:
         if process.returncode is None:
             process.kill()

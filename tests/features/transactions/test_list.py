@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from bursar.db.listing import page
+from bursar.features.payments import queries as payments
 from tests.support.service import Party
 from tests.support.till import Till
 
@@ -66,6 +69,14 @@ async def test_searched(till: Till, merchant: Party, query: str) -> None:
 async def test_by_reference(till: Till, merchant: Party) -> None:
     payment = await till.create(merchant)
     assert await identifiers(till, merchant, f"?q={payment['payment_reference'].lower()}") == ["order-1"]
+
+
+async def test_by_what_names_an_old_one(till: Till, merchant: Party) -> None:
+    payment = await till.create(merchant, "order-1", customer_email="Grace@example.com")
+    newer = replace(payments.TRANSACTIONS, search_newest=0)  # as if ten thousand others had come since
+    for q in (payment["payment_reference"], "order-1", "grace@EXAMPLE.com", "order-", "grace@"):
+        rows, _ = await page(till.service.db, newer, (merchant.merchant_id,), number=1, size=25, sort="-id", q=q)
+        assert len(rows) == (0 if q in ("order-", "grace@") else 1), q
 
 
 async def test_by_time(till: Till, merchant: Party) -> None:

@@ -66,6 +66,56 @@ CREATE INDEX compliance_request_sampled ON compliance_request (id) WHERE id % 32
 CREATE INDEX support_ticket_sampled ON support_ticket (id) WHERE id % 32 = 0;
 CREATE INDEX wallet_entry_sampled ON wallet_entry (id) WHERE seq % 32 = 0;
 
+-- Lists ---------------------------------------------------------------------------------------------------------
+-- First pages are as quick of ten million rows as of ten, in every order and by the filters that are used most.
+
+CREATE INDEX payment_by_status ON payment (account_id, status, id);
+CREATE INDEX payment_by_amount ON payment (account_id, amount_minor, id);
+CREATE INDEX payment_by_email ON payment (account_id, lower(customer_email)) WHERE customer_email IS NOT NULL;
+CREATE INDEX wallet_entry_by_time ON wallet_entry (account_id, created_at, id);
+
+-- With its kind, so that pages far back in a list of hosted payments are found without the rows before them.
+ALTER TABLE payment DROP CONSTRAINT payment_pkey, ADD PRIMARY KEY (account_id, id) INCLUDE (kind);
+
+-- As before, but what else there is about an entry is looked up for that entry alone: an EXISTS invites the planner to
+-- read all that is unsettled, of everybody, for one page.
+CREATE OR REPLACE VIEW wallet_transaction AS
+SELECT e.account_id, e.id, 'WTX-' || e.journal_id AS txn_id, e.currency, abs(e.main + e.pending) AS amount,
+       CASE
+           WHEN e.reserve > 0 THEN 'hold'
+           WHEN e.reserve < 0 THEN 'release'
+           WHEN e.main + e.pending > 0 THEN 'credit'
+           ELSE 'debit'
+       END AS type,
+       CASE
+           -- Not final yet: a payment that has not settled, or a reserve that still holds.
+           WHEN e.kind = 'payment' AND (
+               SELECT u.amount > 0
+               FROM unsettled u
+               WHERE u.account_id = e.account_id AND u.currency = e.currency AND u.source = e.related
+           ) THEN 'pending'
+           WHEN e.reserve > 0 AND (
+               SELECT true
+               FROM drawn d
+               WHERE d.account_id = e.account_id AND d.currency = e.currency AND d.claim = e.related AND d.reserved
+               LIMIT 1
+           ) THEN 'pending'
+           -- Undone by a later journal, or given back.
+           WHEN e.kind = 'reserve' THEN 'reversed'
+           WHEN (
+               SELECT true
+               FROM journal j
+               WHERE j.account_id = e.account_id AND j.kind = ledger_reversal(e.kind)
+                 AND j.ref = substr(e.related, strpos(e.related, ':') + 1)
+               LIMIT 1
+           ) THEN 'reversed'
+           ELSE 'posted'
+       END AS status,
+       e.note AS notes, e.created_at, e.balance_before, e.balance_after,
+       ledger_category(e.kind) AS category, e.related
+FROM wallet_entry e
+WHERE e.main + e.pending <> 0;
+
 -- What the service's role may do --------------------------------------------------------------------------------
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON tally TO bursar_app;

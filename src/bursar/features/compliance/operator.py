@@ -85,6 +85,7 @@ ROUTES = (
         query=ComplianceSearch,
         reply=ComplianceRequest,
         is_list=True,
+        errors=(AccountNotFound,),
         handler=Read(list_requests),
     ),
     Route(

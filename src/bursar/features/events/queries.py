@@ -7,11 +7,11 @@ from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 
 _FILTERS = {"type": "type = {}", "since": "created_at >= {}", "until": "created_at < {}"}
-_SORTS = {"id": "event_id", "created_at": "created_at"}
+_SORTS = {"id": "event_id", "created_at": "event_id"}  # ids begin with the time
 
 # An account sees what happened to it; a platform also what happened to the accounts connected to it.
 OF_MERCHANT = Listing(
-    select="SELECT body FROM event",
+    select="SELECT event_id, created_at, body FROM event",
     scope="account_id = $1 AND audience <> 'platform'",
     id="event_id",
     sorts=_SORTS,
@@ -19,8 +19,16 @@ OF_MERCHANT = Listing(
     total=tallies.EVENTS.total(),
 )
 OF_PLATFORM = Listing(
-    select="SELECT body FROM event",
-    scope="((account_id = $1 AND audience <> 'platform') OR (platform_id = $1 AND audience IN ('both', 'platform')))",
+    # Its own and those it is told of: each half by its index, merged in their order.
+    select="""
+        SELECT event_id, created_at, body
+        FROM (
+            (SELECT * FROM event WHERE account_id = $1 AND audience <> 'platform' {order})
+            UNION ALL
+            (SELECT * FROM event WHERE platform_id = $1 AND audience IN ('both', 'platform') {order})
+        ) AS event
+    """,
+    scope="true",
     id="event_id",
     sorts=_SORTS,
     filters=_FILTERS,
@@ -28,7 +36,7 @@ OF_PLATFORM = Listing(
 )
 # A platform that acts on a connected account sees what it would have been told of it.
 OF_CONNECTED = Listing(
-    select="SELECT body FROM event",
+    select="SELECT event_id, created_at, body FROM event",
     scope="account_id = $1 AND platform_id = $2 AND audience IN ('both', 'platform')",
     id="event_id",
     sorts=_SORTS,

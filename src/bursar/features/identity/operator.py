@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from pydantic import Field
 
+from bursar.core.errors import AccountNotFound
 from bursar.db import listing
 from bursar.features.accounts import service as accounts
 from bursar.features.identity import queries, service
@@ -90,6 +91,7 @@ ROUTES = (
         query=LinkSearch,
         reply=VerificationLink,
         is_list=True,
+        errors=(AccountNotFound,),
         handler=Read(list_links),
     ),
     Route(

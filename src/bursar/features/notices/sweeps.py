@@ -9,6 +9,7 @@ from datetime import datetime
 
 import structlog
 
+from bursar.core.crashpoints import crashpoint
 from bursar.db.pool import Record
 from bursar.db.sweep import Desk, Sweep, repeat
 from bursar.events import schedule
@@ -25,9 +26,13 @@ BATCH_KEPT = 100  # where there is none
 async def send_batch(desk: Desk, *, commanded: bool) -> int:
     sender = mail_sender(desk.settings)
     claimed = await queries.claim(desk.db, AT_ONCE if sender else BATCH_KEPT, commanded=commanded)
-    rows = await service.write(desk.db, claimed, desk.settings) if claimed else []
-    if rows:
-        await queries.record(desk.db, await _sent(desk, sender, rows))
+    if not claimed:
+        return 0
+    crashpoint("notice.claimed")
+    if rows := await service.write(desk.db, claimed, desk.settings):
+        outcomes = await _sent(desk, sender, rows)
+        crashpoint("notice.sent")
+        await queries.record(desk.db, outcomes)
     return len(claimed)
 
 

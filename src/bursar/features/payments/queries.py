@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Queryable, Record
 from bursar.db.rows import Rows
+from bursar.features.payments import reference
+
+# In two halves, as the two indexes on identifiers are.
+_OF_ORDER = (
+    "((identifier = {} AND status IN ('pending', 'succeeded', 'refunded'))"
+    " OR (identifier = {} AND status IN ('failed', 'cancelled')))"
+)
 
 HOSTED = Listing(
     select="SELECT * FROM payment",
     scope="account_id = $1 AND kind = 'hosted'",
-    # In two halves, as the two indexes on identifiers are.
-    filters={
-        "identifier": "((identifier = {} AND status IN ('pending', 'succeeded', 'refunded'))"
-        " OR (identifier = {} AND status IN ('failed', 'cancelled')))"
-    },
+    filters={"identifier": _OF_ORDER},
     total=tallies.HOSTED.total(),
 )
 
@@ -28,6 +32,9 @@ TRANSACTIONS = Listing(
     sorts={"id": "id", "created_at": "created_at", "amount": "amount_minor", "status": "status"},
     filters={"status": "status = {}", "since": "created_at >= {}", "until": "created_at < {}"},
     search=("payment_reference", "identifier", "customer_name", "customer_email", "remark"),
+    search_newest=10_000,
+    named=(_OF_ORDER, "lower(customer_email) = lower({})"),
+    number_of=partial(reference.number_of, reference.PAYMENT),
     total=tallies.TRANSACTIONS.total(),
 )
 

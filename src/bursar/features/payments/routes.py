@@ -61,6 +61,7 @@ def _create(path: str, name: str, summary: str, **more: Any) -> Route:
         body=NewHostedPayment,
         reply=HostedPayment,
         status=201,
+        also=(200,),
         errors=(CurrencyNotSupported, InvalidConnectApplicationFee, DuplicateResource, ProviderNotConfigured),
         handler=Batched("payment_id", creation.prepare, creation.apply, queries.NEW),
         **more,

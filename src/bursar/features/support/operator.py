@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bursar.core.errors import AccountNotFound
 from bursar.db import listing
 from bursar.features.accounts import service as accounts
 from bursar.features.support import queries, service
@@ -51,6 +52,7 @@ ROUTES = (
         query=TicketSearch,
         reply=Ticket,
         is_list=True,
+        errors=(AccountNotFound,),
         handler=Read(list_tickets),
     ),
     Route(

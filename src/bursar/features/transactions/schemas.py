@@ -31,7 +31,12 @@ Moment = Annotated[datetime | date | None, BeforeValidator(_day_or_moment)]
 
 class TransactionQuery(PageQuery):
     status: TransactionStatus | None = None
-    q: str | None = Field(None, max_length=190, description="In reference, identifier, customer and remark.")
+    q: str | None = Field(
+        None,
+        max_length=190,
+        description="A reference, an identifier or an e-mail address; or any part of these, of the customer's name or"
+        " of the remark, among the newest 10,000.",
+    )
     search: str | None = Field(None, max_length=190, description="Alias of q.")
     since: Moment = Field(None, alias="from", description="First day (in London) or moment of creation.")
     until: Moment = Field(None, alias="to", description="Last day (in London) or moment of creation.")

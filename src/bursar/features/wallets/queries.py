@@ -12,7 +12,7 @@ from bursar.db.pool import Queryable, Record
 ROWS = Listing(
     select="SELECT * FROM wallet_transaction",
     scope="account_id = $1",
-    sorts={"id": "id", "created_at": "created_at", "amount": "amount"},
+    sorts={"id": "id", "created_at": "created_at"},
     filters={
         "type": "type = {}",
         "category": "category = {}",
