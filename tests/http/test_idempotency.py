@@ -9,6 +9,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from bursar.http.sweeps import EXPIRED_KEYS
 from tests.http.sending import (
     BOUND,
     CONSUMING,
@@ -506,6 +507,19 @@ class TestWhileTheClockMoves:
             assert reply.status_code == 201
             assert "Idempotency-Replayed" not in reply.headers
             assert await effects(bursar, f"{text} done" if path == "/charges" else text) == 2
+
+    async def test_one_that_is_being_taken_over_is_not_swept(self, bursar: Service, merchant: Party) -> None:
+        key = new_key()
+        await write(bursar, "legacy", merchant, key=key)
+        old = await bursar.db.fetchval("SELECT expires_at FROM idempotency_key WHERE key = $1", key)
+        async with bursar.db.transaction() as taking:
+            await taking.execute("UPDATE idempotency_key SET expires_at = expires_at + '1 day' WHERE key = $1", key)
+            sweeping = asyncio.create_task(bursar.db.execute(EXPIRED_KEYS, old, 1000))
+            async with asyncio.timeout(5):
+                while not await taking.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        await sweeping
+        assert await bursar.db.fetchval("SELECT count(*) FROM idempotency_key WHERE key = $1", key) == 1
 
 
 def _at(place: tuple[str, str], party: Party) -> tuple[str, Party, str]:

@@ -20,6 +20,7 @@ WHERE (account_id, family, scope, key) IN (
     ORDER BY expires_at
     LIMIT $2
 )
+  AND expires_at <= $1 AND status IS NOT NULL  -- still, should somebody be taking it over just now
 """
 
 
