@@ -28,7 +28,7 @@ HOSTED = Listing(
 TRANSACTIONS = Listing(
     select="SELECT * FROM payment",
     scope="account_id = $1",
-    sorts={"id": "id", "created_at": "created_at", "amount": "amount_minor", "status": "status"},
+    sorts={"id": "id", "created_at": "created_at", "status": "status"},
     filters={"status": "status = {}", "since": "created_at >= {}", "until": "created_at < {}"},
     search=("payment_reference", "identifier", "customer_name", "customer_email", "remark"),
     search_newest=10_000,
