@@ -62,7 +62,6 @@ CASES = {
     "transactions, last page": Case("/transactions?page={last}", limited=False),
     "transactions, oldest": Case("/transactions?sort=id"),
     "transactions, by date": Case("/transactions?sort=-created_at"),
-    "transactions, by amount": Case("/transactions?sort=-amount"),
     "transactions, by status": Case("/transactions?sort=status"),
     "transactions, succeeded": Case("/transactions?status=succeeded", limited=False),
     "transactions, none pending": Case("/transactions?status=pending", limited=False),

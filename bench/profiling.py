@@ -70,6 +70,7 @@ def post(staged: Stage, seconds: float, folded: str) -> Result:
 def deliver(staged: Stage, _: float, folded: str) -> Result:
     async def run() -> Result:
         desk = await deliveries.open_desk(staged)
+        await _forget_statements(staged)
         try:
             return await deliveries.deliver(staged, desk, there, 0)
         finally:

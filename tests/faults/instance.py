@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 from nacl.public import PrivateKey
@@ -122,6 +122,7 @@ class Instance:
     proxy: FaultProxy | None = None
     kills: Counter[str] = field(default_factory=Counter)
     down_s: dict[str, list[float]] = field(default_factory=dict)
+    database_up: float = 0.0
 
     @property
     def port(self) -> int:
@@ -134,6 +135,13 @@ class Instance:
     @property
     def simulator_url(self) -> str:
         return f"http://127.0.0.1:{self.sockets['simulator'].getsockname()[1]}"
+
+    @property
+    def secrets(self) -> set[str]:
+        """What only the processes' environment may hold."""
+        names = ("KEY_PEPPER", "SEAL_PRIVATE_KEY", "OPERATOR_KEY")
+        own = {self.environment[f"BURSAR_{name}"] for name in names}
+        return own | {unquote(urlsplit(url).password or "") for url in (self.urls.owner, self.urls.service)}
 
     def log_of(self, role: str) -> Path:
         return self.directory / f"{role}.log"
@@ -201,7 +209,7 @@ class Instance:
                 if time.monotonic() - began > READY_S:
                     raise
                 await asyncio.sleep(0.3)  # as a supervisor does: the database may be coming up, too
-        took = time.monotonic() - began
+        took = time.monotonic() - max(began, self.database_up)  # without a database nobody is ready
         self.down_s.setdefault(role, []).append(took)
         return took
 
@@ -211,7 +219,8 @@ class Instance:
         self.kills["database"] += 1
         began = time.monotonic()
         await asyncio.to_thread(self.server.start)
-        took = time.monotonic() - began
+        self.database_up = time.monotonic()
+        took = self.database_up - began
         self.down_s.setdefault("database", []).append(took)
         return took
 
@@ -299,9 +308,12 @@ async def running(
     proxy_seed: int | None = None,
     **settings: str,
 ) -> AsyncIterator[Instance]:
-    """Everything started afresh in a directory of its own, and gone afterwards. With a seed, through a fault proxy."""
-    directory = Path(tempfile.mkdtemp(prefix="bursar-faults-", dir=place))
-    server = EmbeddedServer(directory / "data", {"shared_buffers": "128MB", **(database_settings or {})})
+    """Everything started afresh in a directory of its own, and gone afterwards.
+
+    The database can be at another place, and is reached by way of a fault proxy if that is given a seed.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="bursar-faults-"))
+    server = EmbeddedServer((place or directory) / "data", {"shared_buffers": "128MB", **(database_settings or {})})
     sockets = {"api": _listener(), "simulator": _listener()}
     nursery: Nursery | None = None
     proxy: FaultProxy | None = None

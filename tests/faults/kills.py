@@ -10,13 +10,17 @@ from dataclasses import dataclass
 
 from bursar.db.embedded import binaries
 from bursar.db.roles import with_database
-from tests.faults.instance import ProcessEnded
-from tests.faults.invariants import Memory, judge, sessions
+from tests.faults.instance import ROLES, ProcessEnded
+from tests.faults.invariants import Memory, judge, sessions, surface
 from tests.faults.load import Load
 from tests.faults.proxy import KINDS
 from tests.faults.report import Report
+from tests.faults.shop import NeverAnswered
 from tests.faults.world import NotQuiet, World, world
+from tests.support.wire import request
 
+# Over the whole schedule of deliveries, and with it over expiries, settlements and looks at the processor.
+SCHEDULE_S = (10, 400, 2_100, 7_500, 19_000, 37_000, 52_000, 73_000, 88_000, 90_000)
 READY_WITHIN_S = {"api": 10.0, "worker": 30.0, "simulator": 10.0, "database": 15.0}
 
 
@@ -56,7 +60,9 @@ async def run(seed: int, plan: Plan, *, name: str = "random kills", group_commit
             await _strike(made, [*plan.schedule(dice), (plan.seconds, "")], report)
         finally:
             load.stopped.set()
-        await asyncio.wait_for(running, 180)
+            await leases_run_out(made)
+            async with asyncio.timeout(180):
+                await running
         await settle(made, load, report)
         load.tell(report)
         await afterwards(made, report)
@@ -92,16 +98,21 @@ async def _fault(made: World, what: str) -> None:
         await made.instance.revive(what, over=False)
 
 
+async def leases_run_out(made: World) -> None:
+    for role in ROLES:
+        await made.instance.end_leases(role)
+
+
 async def settle(made: World, load: Load, report: Report) -> None:
     """Faults are over: receivers recover, leases of the dead run out, and everything that is due gets done."""
     load.heal_receivers()
-    for role in ("api", "worker", "simulator"):
-        await made.instance.end_leases(role)
+    await leases_run_out(made)
     try:
         await made.quiet(within_s=90)
-        await made.advance(4 * 86_400)  # the whole schedule of deliveries, settlements, seals
-        await made.quiet(within_s=90)
-    except (NotQuiet, AssertionError, TimeoutError) as error:
+        for seconds in SCHEDULE_S:
+            await made.jump(seconds)
+            await made.quiet(within_s=90)
+    except (NotQuiet, NeverAnswered, AssertionError, TimeoutError) as error:
         report.broke(f"{type(error).__name__}: {error}")
 
 
@@ -125,9 +136,31 @@ async def afterwards(made: World, report: Report) -> None:
     report.count("checks", verdict.checks)
     for broken in verdict.broken:
         report.broke(broken)
+    for broken in await asyncio.to_thread(surface.leaks, made.witness.path, instance.secrets, _written(made)):
+        report.broke(broken)
+    for broken in surface.undocumented(made.witness.path, (await _document(made)).decode()):
+        report.broke(broken)
+    report.count("checks", 2)
     if instance.kills["database"]:
         checked = await asyncio.to_thread(_amcheck, url)
         report.expect(checked == "", f"pg_amcheck: {checked}")
+
+
+async def _document(made: World) -> bytes:
+    reply = await made.shop.wire.send(request("GET", "/openapi.json", {}))
+    assert reply.status == 200, reply.status
+    return reply.body
+
+
+def _written(made: World) -> dict[str, bytes]:
+    """Everything that the service and its database wrote where somebody could read it: logs, and a dump."""
+    instance = made.instance
+    texts = {file.name: file.read_bytes() for file in instance.directory.glob("*.log")}
+    texts["postgres.log"] = instance.server.log.read_bytes()
+    url = with_database(instance.urls.admin, "bursar")
+    dumped = subprocess.run([binaries() / "pg_dump", "--data-only", url], capture_output=True, check=False)
+    assert dumped.returncode == 0, dumped.stderr
+    return {**texts, "the database": dumped.stdout}
 
 
 def _amcheck(url: str) -> str:

@@ -279,6 +279,8 @@ class EmbeddedServer:
             raise EmbeddedServerError(f"the password in {where} is not the server's; restore the right one") from None
         except _LOST:
             return False
+        except asyncpg.ReadOnlySQLTransactionError:
+            return False  # it is being restored from a backup, and not yet at its end
         except asyncpg.PostgresError as error:
             raise EmbeddedServerError(f"cannot prepare the roles in {self.data_dir}: {error}") from error
         return True

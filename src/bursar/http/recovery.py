@@ -17,11 +17,9 @@ from bursar.db.pool import Connection, Database, Record, persist
 from bursar.db.sweep import Desk, Sweep
 from bursar.events import outbox
 from bursar.http import idempotency, operations
-from bursar.http.caller import load_account
-from bursar.http.context import Ctx
+from bursar.http.acting import acting_on
 from bursar.http.families import FAMILIES, OPERATOR
 from bursar.http.idempotency import Claim, Stored
-from bursar.http.pipeline import NOBODY
 from bursar.http.reply import render
 from bursar.http.routes import Outside, Processor, Route, Unknown
 
@@ -96,7 +94,10 @@ async def _finish(desk: Desk, route: Route, row: Record) -> None:
         async with desk.db.transaction("recovery") as db:
             if not await operations.take(db, row["account_id"], row["id"]):
                 return
-            ctx = await _context(desk, db, row)
+            ctx = await acting_on(
+                db, row["account_id"], desk.settings, desk.vault, request_id=row["request_id"],
+                idempotency_key=row["key"],
+            )  # fmt: skip
             reply = render(route, await operations.outcome_of(handler.finish(ctx, row["intent"], outcome)), ctx)
             await outbox.write(db, ctx.events)
             await _complete_key(db, row, route, reply)
@@ -104,22 +105,6 @@ async def _finish(desk: Desk, route: Route, row: Record) -> None:
         desk.wake()
 
     await persist(write)
-
-
-async def _context(desk: Desk, db: Connection, row: Record) -> Ctx:
-    account = await load_account(db, row["account_id"]) if row["account_id"] else NOBODY
-    assert account is not None
-    return Ctx(
-        account=account,
-        caller=None,
-        db=db,
-        dated=await instance_now(db),
-        request_id=row["request_id"],
-        vault=desk.vault,
-        settings=desk.settings,
-        idempotency_key=row["key"],
-        livemode=not desk.settings.is_test,
-    )
 
 
 async def _complete_key(db: Connection, row: Record, route: Route, reply: Stored) -> None:

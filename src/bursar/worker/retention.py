@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
+from bursar.db import tallies
 from bursar.db.clock import instance_now
 from bursar.db.pool import Connection
 from bursar.db.sweep import Desk, Sweep
@@ -29,7 +30,7 @@ WHERE (account_id, id) IN (
     LIMIT $2
 )
   AND next_attempt_at IS NULL  -- still, should somebody be sending it again just now
-RETURNING account_id, id, channel, source_account_id, source_id
+RETURNING account_id, id, channel, source_account_id, source_id, txid
 """
 
 ATTEMPTS = """
@@ -70,7 +71,9 @@ RETURNING event_id
 
 async def _deliveries(db: Connection, before: datetime) -> int:
     """With every attempt, and with the notification that an IPN's delivery was made from."""
+    await tallies.hold(db, tallies.DELIVERIES)
     gone = await db.fetch(DELIVERIES, before, BATCH)
+    await tallies.deleted(db, tallies.DELIVERIES, [(row["account_id"], row["txid"]) for row in gone])
     await db.execute(ATTEMPTS, [row["account_id"] for row in gone], [row["id"] for row in gone])
     ipns = [row for row in gone if row["channel"] == "ipn"]
     await db.execute(IPNS, [row["source_account_id"] for row in ipns], [row["source_id"] for row in ipns])

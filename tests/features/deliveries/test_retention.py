@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from bursar.db import tallies
 from bursar.db.embedded import Urls
 from bursar.db.pool import Database
 from bursar.http.sweeps import EXPIRED_KEYS
@@ -127,6 +128,16 @@ class TestTheOthers:
 
 
 class TestManyRows:
+    async def test_leave_the_total_of_their_list_right(self, service: Service, urls: Urls) -> None:
+        merchant = await service.open_account()
+        await _fill(urls, 600)
+        await tallies.count(service.db, tallies.DELIVERIES, least=1)
+        assert await service.db.fetchval("SELECT n FROM tally WHERE account_id = $1", merchant.merchant_id) == 600
+        await happen(service.db, merchant, 3)
+        await advance(service, 91 * DAY)
+        total = await service.db.fetchval(f"SELECT {tallies.DELIVERIES.total()}", merchant.merchant_id)
+        assert total == await _count(service.db, "delivery") < 600
+
     async def test_are_removed_in_short_rounds(self, db: Database, urls: Urls) -> None:
         rows = 3 * retention.BATCH
         await _fill(urls, rows)

@@ -43,9 +43,12 @@ async def test_newest_first_in_pages(till: Till, merchant: Party) -> None:
 async def test_sorted(till: Till, merchant: Party) -> None:
     await some(till, merchant)
     assert await identifiers(till, merchant, "?sort=id") == [f"order-{number}" for number in (1, 2, 3, 4, 5)]
-    assert await identifiers(till, merchant, "?sort=amount&per_page=1") == ["order-5"]
-    reply = await till.service.get(merchant, "/transactions?sort=secret")
-    assert list(reply.json()["error"]["details"]) == ["sort"]
+    assert await identifiers(till, merchant, "?sort=created_at&per_page=1") == ["order-1"]
+    await till.cancel(merchant, (await listed(till, merchant, "?q=order-4"))["data"][0])
+    assert await identifiers(till, merchant, "?sort=status&per_page=2") == ["order-4", "order-1"]
+    for refused in ("secret", "amount"):
+        reply = await till.service.get(merchant, f"/transactions?sort={refused}")
+        assert list(reply.json()["error"]["details"]) == ["sort"]
 
 
 async def test_by_status(till: Till, merchant: Party) -> None:

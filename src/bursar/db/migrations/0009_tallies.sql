@@ -70,7 +70,6 @@ CREATE INDEX wallet_entry_sampled ON wallet_entry (id) WHERE seq % 32 = 0;
 -- First pages are as quick of ten million rows as of ten, in every order and by the filters that are used most.
 
 CREATE INDEX payment_by_status ON payment (account_id, status, id);
-CREATE INDEX payment_by_amount ON payment (account_id, amount_minor, id);
 CREATE INDEX payment_by_email ON payment (account_id, lower(customer_email)) WHERE customer_email IS NOT NULL;
 CREATE INDEX wallet_entry_by_time ON wallet_entry (account_id, created_at, id);
 

@@ -51,23 +51,9 @@ class Request(msgspec.Struct):
     body: Any
 
 
-class DeliveryDetail(msgspec.Struct):
+class DeliveryDetail(Delivery):
     """A delivery with what is sent, and every attempt so far."""
 
-    id: int
-    event_id: str
-    type: str
-    channel: Channel
-    webhook_id: int | None
-    status: Status
-    attempts: int
-    last_response_code: int | None
-    error: str | None
-    duration_ms: int | None
-    exhausted: bool
-    next_attempt_at: datetime | None
-    response_excerpt: str | None
-    created_at: datetime
     request: Request
     history: list[Attempt]
 

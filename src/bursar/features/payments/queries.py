@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from bursar.db import tallies
 from bursar.db.listing import Listing
@@ -29,7 +29,7 @@ HOSTED = Listing(
 TRANSACTIONS = Listing(
     select="SELECT * FROM payment",
     scope="account_id = $1",
-    sorts={"id": "id", "created_at": "created_at", "amount": "amount_minor", "status": "status"},
+    sorts={"id": "id", "created_at": "created_at", "status": "status"},
     filters={"status": "status = {}", "since": "created_at >= {}", "until": "created_at < {}"},
     search=("payment_reference", "identifier", "customer_name", "customer_email", "remark"),
     search_newest=10_000,
@@ -230,38 +230,38 @@ async def set_closing(
     )
 
 
-async def claim_due(db: Queryable, now: datetime, limit: int) -> list[Record]:
-    """Payments that must be closed, or whose processor must be asked; the lease is in real time."""
-    return await db.fetch(
-        """
-        UPDATE payment
+def _claiming(table: Literal["payment", "review_case"]) -> str:
+    """Takes rows whose time has come, and that nobody holds; the lease is in real time."""
+    return f"""
+        UPDATE {table}
         SET lease_until = clock_timestamp() + interval '60 seconds', looks = looks + 1
         WHERE (account_id, id) IN (
             SELECT account_id, id
-            FROM payment
+            FROM {table}
             WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until < clock_timestamp())
             ORDER BY due_at
             LIMIT $2
         )
           AND due_at <= $1 AND (lease_until IS NULL OR lease_until < clock_timestamp())
         RETURNING *
-        """,
-        now,
-        limit,
-    )
+    """  # noqa: S608 - one of two names
+
+
+def _soonest(table: Literal["payment", "review_case"]) -> str:
+    return f"""
+        SELECT min(due_at)
+        FROM {table}
+        WHERE due_at IS NOT NULL AND (lease_until IS NULL OR lease_until < clock_timestamp())
+    """  # noqa: S608 - one of two names
+
+
+async def claim_due(db: Queryable, now: datetime, limit: int) -> list[Record]:
+    """Payments that must be closed, or whose processor must be asked."""
+    return await db.fetch(_claiming("payment"), now, limit)
 
 
 async def next_due(db: Queryable) -> datetime | None:
-    return cast(
-        "datetime | None",
-        await db.fetchval(
-            """
-            SELECT min(due_at)
-            FROM payment
-            WHERE due_at IS NOT NULL AND (lease_until IS NULL OR lease_until < clock_timestamp())
-            """
-        ),
-    )
+    return cast("datetime | None", await db.fetchval(_soonest("payment")))
 
 
 async def look_again(db: Queryable, account_id: int, payment_id: int, due_at: datetime) -> None:
@@ -301,36 +301,11 @@ async def open_case(
 
 
 async def claim_cases(db: Queryable, now: datetime, limit: int) -> list[Record]:
-    return await db.fetch(
-        """
-        UPDATE review_case
-        SET lease_until = clock_timestamp() + interval '60 seconds', looks = looks + 1
-        WHERE (account_id, id) IN (
-            SELECT account_id, id
-            FROM review_case
-            WHERE due_at <= $1 AND (lease_until IS NULL OR lease_until < clock_timestamp())
-            ORDER BY due_at
-            LIMIT $2
-        )
-          AND due_at <= $1 AND (lease_until IS NULL OR lease_until < clock_timestamp())
-        RETURNING *
-        """,
-        now,
-        limit,
-    )
+    return await db.fetch(_claiming("review_case"), now, limit)
 
 
 async def next_case_due(db: Queryable) -> datetime | None:
-    return cast(
-        "datetime | None",
-        await db.fetchval(
-            """
-            SELECT min(due_at)
-            FROM review_case
-            WHERE due_at IS NOT NULL AND (lease_until IS NULL OR lease_until < clock_timestamp())
-            """
-        ),
-    )
+    return cast("datetime | None", await db.fetchval(_soonest("review_case")))
 
 
 async def case_later(db: Queryable, case: Record, due_at: datetime) -> None:

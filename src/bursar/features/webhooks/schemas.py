@@ -41,21 +41,10 @@ class Webhook(msgspec.Struct):
     updated_at: datetime
 
 
-class WebhookWithSecret(msgspec.Struct):
+class WebhookWithSecret(Webhook):
     """A webhook with its signing secret, which is shown this once."""
 
-    id: int
-    url: str
-    status: Status
-    events: list[str]
-    description: str
-    include_additive: bool
-    ordered: bool
-    disabled_reason: str | None
-    secret_hint: str
     secret: str
-    created_at: datetime
-    updated_at: datetime
 
 
 class Deleted(msgspec.Struct):
