@@ -160,6 +160,21 @@ class TestEnding:
             assert (row["status"], row["payments"]) in (("succeeded", 1), ("cancelled", 0))
         await till.books_agree()
 
+    async def test_cancelled_while_others_open_it(self, till: Till, merchant: Party) -> None:
+        """A payment that is made while the link is being cancelled is closed with it, and nobody waits in a circle."""
+        for _ in range(4):
+            link = await made(till, merchant, max_payments=4)
+            change = till.service.send(merchant, "PATCH", f"/payment-links/{link['id']}", {"status": "cancelled"})
+            pays = [till.ops_pay(link["reference"]) for _ in range(10)]
+            replies = await asyncio.gather(*pays[:5], change, *pays[5:])
+            assert {reply.status_code for reply in replies} <= {200, 404, 409, 422}
+            await till.run_due()
+            after = await shown(till, merchant, link)
+            left = await till.service.db.fetch("SELECT status FROM payment WHERE link_id = $1", link["id"])
+            assert {row["status"] for row in left} <= {"succeeded", "cancelled"}
+            assert after["payments"] == [row["status"] for row in left].count("succeeded") <= 4
+        await till.books_agree()
+
     async def test_expired(self, till: Till, merchant: Party) -> None:
         now = (await till.service.ops("GET", "/clock")).json()["data"]["now"]
         year = int(now[:4])

@@ -99,16 +99,39 @@ async def paid_once(db: Queryable, account_id: int, link_id: int, now: datetime)
 
 
 async def close_open(db: Queryable, account_id: int, link_id: int, now: datetime) -> None:
-    """Has the worker close what is open behind a link."""
+    """Has the worker close what is open behind a link. Locked in the order that everybody locks payments in."""
     await db.execute(
         """
         UPDATE payment
         SET closing = 'cancel', due_at = $3, updated_at = $3
-        WHERE account_id = $1 AND link_id = $2 AND status = 'pending' AND closing IS NULL
+        WHERE account_id = $1 AND id IN (
+            SELECT id
+            FROM payment
+            WHERE account_id = $1 AND link_id = $2 AND status = 'pending' AND closing IS NULL
+            ORDER BY id
+            FOR NO KEY UPDATE
+        )
         """,
         account_id,
         link_id,
         now,
+    )
+
+
+async def has_open(db: Queryable, account_id: int, link_id: int) -> bool:
+    """Whether something behind the link can still be paid."""
+    return cast(
+        "bool",
+        await db.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM payment
+                WHERE account_id = $1 AND link_id = $2 AND status = 'pending' AND closing IS NULL
+            )
+            """,
+            account_id,
+            link_id,
+        ),
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+<<<<<<< ours
 from collections.abc import Mapping, Sequence
+=======
+from contextlib import suppress
+>>>>>>> theirs
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET
 
-from bursar.core.errors import NotCancelable, NotFound, ValidationFailed
+from bursar.core.errors import NotCancelable, NotFound, ServiceUnavailable, ValidationFailed
 from bursar.core.money import format_major
 from bursar.db.pool import Connection, Database, persist
 from bursar.features.payment_links import queries
@@ -24,6 +28,11 @@ __all__ = ["as_reply", "cancel", "checkout_for", "checkout_url", "find", "open_p
 
 PAGE = "link"
 PAYABLE_FOR = timedelta(hours=24)
+CANCEL_TRIES = 10
+
+
+class _OpenedMeanwhile(Exception):
+    """A customer has opened the link since its payments were locked."""
 
 
 def checkout_url(settings: Settings, account_id: int, link_id: int) -> str:
@@ -94,16 +103,26 @@ async def apply(db: Connection, rows: Sequence[Mapping[str, Any]]) -> Sequence[N
 async def cancel(ctx: Ctx, link_id: int) -> Row:
     """Ends the link at once; a checkout that is open behind it is closed once the processor agrees.
 
-    Payments are locked before their link, as they are when they are paid, and again for one made meanwhile.
+    Payments are locked before their link, as they are when they are paid. For one that was made meanwhile the link is
+    let go again: whoever is paying it holds it, and waits for the link.
     """
-    await queries.close_open(ctx.db, ctx.account.account_id, link_id, ctx.now)
+    ctx.wakes_worker = True
+    for _ in range(CANCEL_TRIES):
+        await queries.close_open(ctx.db, ctx.account.account_id, link_id, ctx.now)
+        with suppress(_OpenedMeanwhile):
+            async with cast("Connection", ctx.db).transaction():
+                return await _cancel_closed(ctx, link_id)
+    raise ServiceUnavailable("Customers are paying the link at this moment; try again.", headers={"Retry-After": "1"})
+
+
+async def _cancel_closed(ctx: Ctx, link_id: int) -> Row:
     row = await queries.lock(ctx.db, ctx.account.account_id, link_id)
     if row is None:
         raise NotFound
     if row["status"] != "pending":
         raise NotCancelable(details={"status": row["status"]})
-    await queries.close_open(ctx.db, ctx.account.account_id, link_id, ctx.now)
-    ctx.wakes_worker = True
+    if await queries.has_open(ctx.db, ctx.account.account_id, link_id):
+        raise _OpenedMeanwhile
     return await queries.cancel(ctx.db, row["account_id"], row["id"], ctx.now)
 
 

@@ -34,16 +34,23 @@ async def start(db: Database, settings: Settings, account_id: int, payment_id: i
 
     The intent is committed before the processor is called: from then on nothing is closed without asking it.
     """
-    processor = processor_of(settings)
-    async with db.transaction("start") as connection:
-        row = await queries.lock(connection, account_id, payment_id)
-        account = await load_account(connection, account_id)
-        now = await instance_now(connection)
-        if row is None or account is None or not is_open(row, now):
-            return None
-        admit(account, Gate.PAYMENTS)
-        await queries.mark_started(connection, account_id, payment_id, next_look(row, now, 0), now)
-    started = await processor.start(start_of(row, account.business_company_name, settings))
+
+    async def intend() -> tuple[views.Row, str, datetime] | None:
+        async with db.transaction("start") as connection:
+            row = await queries.lock(connection, account_id, payment_id)
+            account = await load_account(connection, account_id)
+            now = await instance_now(connection)
+            if row is None or account is None or not is_open(row, now):
+                return None
+            admit(account, Gate.PAYMENTS)
+            await queries.mark_started(connection, account_id, payment_id, next_look(row, now, 0), now)
+            return row, account.business_company_name, now
+
+    intended = await persist(intend)
+    if intended is None:
+        return None
+    row, merchant_name, now = intended
+    started = await processor_of(settings).start(start_of(row, merchant_name, settings))
     async with db.transaction("started") as connection:
         await queries.keep_reference(connection, account_id, payment_id, started.reference, now)
     return started
