@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check browser migrate openapi bench bench-peers bench-profile lock clean
+.PHONY: help setup run test check browser migrate openapi bench bench-growth bench-peers bench-profile lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ openapi: $(RUNTIME) ## Write docs/openapi.json.
 
 bench: $(DEV) ## Measure every case beside its floor (ARGS="--seconds 1 payments" for less).
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-growth: $(DEV) ## Compare 10 million payments with a few (ARGS="--rows 300000" for less; about 10 GB of disk).
+	@$(BIN)/python -m bench.growth $(ARGS)
 
 bench-peers: $(DEV) ## Measure peers from the package registries beside the service.
 	@$(BIN)/python -m bench.peers
