@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< ours
 from collections.abc import Mapping, Sequence
-=======
 from contextlib import suppress
->>>>>>> theirs
 from datetime import timedelta
 from typing import Any, cast
 
