@@ -47,7 +47,9 @@ async def run(seed: int, jumps: int) -> Report:
                 role = ROLES[number % len(ROLES)]
                 jump = dice.choice(JUMPS_S)
                 report.count(f"jumps of {role}")
+                since = time.time()
                 await _jump(made.instance, role, jump, preload)
+                made.witness.note("wrong_clock", role=role, since=since - 1, until=time.time() + 1)
             for _ in range(max(1, jumps // 3)):
                 await made.jump(dice.choice((3_600, 90_000)))
                 report.count("jumps of the instance clock")

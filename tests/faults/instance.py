@@ -49,6 +49,17 @@ LEASES = {
 }
 
 
+# The server is down or coming up, or we were in somebody's way.
+BROKEN = (
+    OSError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
+
 class ProcessEnded(Exception):
     """A process that was to come up did not."""
 
@@ -244,8 +255,7 @@ class Instance:
                     return list(await session.fetch(query, *arguments))
                 finally:
                     await session.close()
-            except (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError,
-                    asyncpg.InterfaceError, asyncpg.InternalClientError):  # fmt: skip
+            except BROKEN:
                 if time.monotonic() > until:
                     raise
                 await asyncio.sleep(0.1)

@@ -12,6 +12,7 @@ from bursar.db.embedded import binaries
 from bursar.db.roles import with_database
 from tests.faults.instance import ROLES, ProcessEnded
 from tests.faults.invariants import Memory, judge, sessions, surface
+from tests.faults.invariants.log import Log
 from tests.faults.load import Load
 from tests.faults.proxy import KINDS
 from tests.faults.report import Report
@@ -128,6 +129,12 @@ async def afterwards(made: World, report: Report) -> None:
         worst = max(times)
         report.expect(worst <= READY_WITHIN_S[what], f"O1: {what} needed {worst:.1f} s to come back")
     report.count("deliveries", len(made.receiver.requests))
+    tries = Log.read(made.witness.path).exchanges
+    report.count("requests", len(tries))
+    report.count("lost", sum(one.status is None for one in tries))
+    report.count("answered 5xx", sum(one.status is not None and one.status >= 500 for one in tries))
+    if unbelieved := sum(one.status == 401 for one in tries):
+        report.count("answered 401", unbelieved)
     url = with_database(instance.urls.admin, "bursar")
     report.notes += [f"{what} was back in {max(times):.1f} s at the worst" for what, times in instance.down_s.items()]
     for broken in await sessions.left_behind(url):

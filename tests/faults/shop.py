@@ -121,7 +121,7 @@ class Shop:
 
 
 def final(reply: Reply) -> bool:
-    """Not a word about the instance or a twin in flight, but an answer to the request itself."""
-    if reply.status >= 500 or reply.status == 429:
+    """Not a word about the instance, its clock or a twin in flight, but an answer to the request itself."""
+    if reply.status >= 500 or reply.status in (401, 429):
         return False
     return not (reply.status == 409 and b'"duplicate_request"' in reply.body)

@@ -40,7 +40,8 @@ class Exchange:
 
     @property
     def final(self) -> bool:
-        return self.status is not None and self.status < 500 and self.status != 429 and self.code != "duplicate_request"
+        settled = self.status is not None and self.status < 500 and self.status not in (401, 429)
+        return settled and self.code != "duplicate_request"
 
     @property
     def data(self) -> Any:
@@ -54,6 +55,7 @@ class Log:
     deliveries: list[dict[str, Any]] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
     moves: list[tuple[int, int]] = field(default_factory=list)  # (n, seconds) of the clock
+    wrong_clocks: list[tuple[float, float]] = field(default_factory=list)  # when a process had a wrong one
 
     @classmethod
     def read(cls, path: Path) -> Log:
@@ -76,6 +78,8 @@ class Log:
                         log.deliveries.append(note)
                     case "secret":
                         log.secrets.add(note["value"])
+                    case "wrong_clock":
+                        log.wrong_clocks.append((note["since"], note["until"]))
                     case "clock":
                         log.moves.append((note["n"], note["seconds"]))
         log.exchanges = list(by_number.values())
