@@ -88,7 +88,7 @@ class VerificationPage:
         business = ctx.account.business_company_name
         if row["status"] in WAITING:
             return _form(row, business, errors or {}, kind)
-        return _state(row, business, ctx.now)
+        return _state(row, business, token, ctx.now)
 
     async def _receive(self, request: falcon.asgi.Request, token: str, request_id: str) -> Shown:
         shown = await self._show(token, request_id)
@@ -161,7 +161,7 @@ def _form(row: Record, business: str, errors: Mapping[str, str], kind: str) -> S
     return Shown("verification_form.html", values)
 
 
-def _state(row: Record, business: str, now: datetime) -> Shown:
+def _state(row: Record, business: str, token: str, now: datetime) -> Shown:
     title, text, tone, step, status = STATES[row["status"]]
     waits = row["status"] == "processing"
     soon = waits and row["submitted_at"] is not None and now - row["submitted_at"] < REFRESH_FOR
@@ -176,7 +176,9 @@ def _state(row: Record, business: str, now: datetime) -> Shown:
         "return_url": row["return_url"] if done else None,
         "return_host": urlsplit(row["return_url"]).hostname if row["return_url"] else "",
     }
-    return Shown("verification_state.html", values, status, {"Refresh": str(REFRESH_S)} if soon else {})
+    # With the address: a browser that came by a link to a field, and still has it, would only scroll there again.
+    headers = {"Refresh": f"{REFRESH_S}; url=/{PAGE}/{token}"} if soon else {}
+    return Shown("verification_state.html", values, status, headers)
 
 
 async def _picture(parts: Parts, name: str, missing: str, errors: dict[str, str]) -> Inspected | None:
