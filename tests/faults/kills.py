@@ -17,6 +17,7 @@ from tests.faults.load import Load
 from tests.faults.proxy import KINDS
 from tests.faults.report import Report
 from tests.faults.shop import NeverAnswered
+from tests.faults.trap import trap
 from tests.faults.world import NotQuiet, World, world
 from tests.support.wire import request
 
@@ -53,9 +54,12 @@ class Plan:
 async def run(seed: int, plan: Plan, *, name: str = "random kills", group_commit: bool = True) -> Report:
     report = Report(f"{name}, group commit {'on' if group_commit else 'off'}")
     dice = random.Random(seed)
-    async with world(seed, proxied=plan.cuts > 0, group_commit=str(group_commit).lower()) as made:
+    together = str(group_commit).lower()
+    async with trap() as trapped, world(seed, proxied=plan.cuts > 0, group_commit=together) as made:
         load = Load(made, random.Random(seed + 1))
         await load.open(plan.shops)
+        report.count("traps", len(trapped.urls) * 2)
+        report.count("traps taken for addresses", await trapped.bait(made, load.shops[0]))
         running = asyncio.create_task(load.run(plan.customers))
         try:
             await _strike(made, [*plan.schedule(dice), (plan.seconds, "")], report)
@@ -67,6 +71,7 @@ async def run(seed: int, plan: Plan, *, name: str = "random kills", group_commit
         await settle(made, load, report)
         load.tell(report)
         await afterwards(made, report)
+        report.expect(trapped.connections == 0, f"E4: a trap saw {trapped.connections} connections")
     return report
 
 
