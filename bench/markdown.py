@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
+from bench.machine import BUSY
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
@@ -31,6 +32,8 @@ def block(made: Mapping[str, Any]) -> str:
         f"{machine['others_cores_most']:.1f} cores meanwhile."
     )
     lines = [run]
+    if machine["others_cores_most"] >= BUSY:
+        lines += ["", "**The machine was busy with other work: rates and ratios of this run are not to be quoted.**"]
     for title in made["parts"]:
         rows = report.table_rows(made, title)
         lines += ["", f"**{title}**", "", *_table(rows)]
