@@ -130,9 +130,10 @@ class TestWhatIsRefused:
                 await _refused(bursar, family, platform, kind=kind[0])
 
     async def test_a_changed_timestamp(self, bursar: Service, platform: Party, family: str) -> None:
-        later = {"X-Service-Timestamp": str(int(time.time()) + 1)}
+        now = int(time.time())
+        later = {"X-Service-Timestamp": str(now + 1)}
         signed = signature(family, platform.secret_key, "POST", f"/v2/testing/{family}/notes", "a-key-of-ours", "",
-                           b'{"text": "a note"}')  # fmt: skip
+                           b'{"text": "a note"}', now)  # fmt: skip
         reply = await write(bursar, family, platform, key="a-key-of-ours", headers={**signed, **later})
         assert (reply.status_code, code(reply)) == (401, "invalid_signature")
 

@@ -97,7 +97,7 @@ class TestTheClock:
     async def test_starts_at_the_real_time(self, bursar: Service) -> None:
         data = (await bursar.ops("GET", "/clock")).json()["data"]
         assert data["offset_seconds"] == 0
-        assert abs(datetime.fromisoformat(data["now"]) - datetime.now(UTC)) < timedelta(seconds=5)
+        assert abs(datetime.fromisoformat(data["now"]) - datetime.now(UTC)) < timedelta(seconds=60)
 
     async def test_moves_forward_and_goes_on_running(self, bursar: Service) -> None:
         before, offset = await instance_now(bursar.db), await _offset(bursar)

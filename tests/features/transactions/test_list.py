@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from bursar.core.calendar import london_day
 from bursar.db.listing import page
 from bursar.features.payments import queries as payments
 from tests.support.service import Party
@@ -86,10 +88,10 @@ async def test_by_time(till: Till, merchant: Party) -> None:
     payment = await till.create(merchant, "before")
     await till.advance(days=3)
     later = await till.create(merchant, "after")
-    day = later["created_at"][:10]
-    assert await identifiers(till, merchant, f"?from={day}") == ["after"]
-    assert await identifiers(till, merchant, f"?from={payment['created_at'][:10]}&to={day}") == ["after", "before"]
-    assert await identifiers(till, merchant, f"?to={payment['created_at'][:10]}") == ["before"]
+    first, last = (london_day(datetime.fromisoformat(one["created_at"])) for one in (payment, later))
+    assert await identifiers(till, merchant, f"?from={last}") == ["after"]
+    assert await identifiers(till, merchant, f"?from={first}&to={last}") == ["after", "before"]
+    assert await identifiers(till, merchant, f"?to={first}") == ["before"]
     moment = payment["created_at"].replace("Z", "%2B00:00")
     assert await identifiers(till, merchant, f"?from={moment}&to={moment}") == ["before"]
     for query in ("from=yesterday", "to=2026-13-01", "from=2026-01-01T00:00:00"):
