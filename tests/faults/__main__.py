@@ -39,9 +39,9 @@ PARTS = (
     Part(
         "crash",
         {
-            "push": lambda seed: crash.run(seed, share=1 / 3, seconds=100),
-            "full": lambda seed: crash.run(seed, seconds=900),
-            "soak": lambda seed: crash.run(seed, times=10, seconds=2400),
+            "push": lambda seed: crash.run(seed, share=1 / 3, seconds=90),
+            "full": lambda seed: crash.run(seed, seconds=780),
+            "soak": lambda seed: crash.run(seed, times=10, seconds=2000),
         },
     ),
     Part(
@@ -55,7 +55,7 @@ PARTS = (
     Part(
         "kills",
         {
-            "push": _kills(api=30, worker=30, simulator=10, database=10, customers=10)("random kills", 45),
+            "push": _kills(api=30, worker=30, simulator=10, database=10, customers=16)("random kills", 60),
             "full": _kills(api=150, worker=150, simulator=50, database=50, customers=10)("random kills", 260),
             "soak": _kills(api=500, worker=500, simulator=150, database=150, customers=10)("random kills", 1000),
         },
@@ -72,16 +72,16 @@ PARTS = (
         "cuts",
         {
             "push": _kills(cuts=500, customers=10)("cut connections", 25),
-            "full": _kills(cuts=5_000, customers=10)("cut connections", 240),
-            "soak": _kills(cuts=20_000, customers=10)("cut connections", 900),
+            "full": _kills(cuts=5_000, customers=10)("cut connections", 200),
+            "soak": _kills(cuts=20_000, customers=10)("cut connections", 700),
         },
     ),
     Part(
         "load",
         {
             "push": _kills(customers=8, shops=10)("processor and receivers misbehave", 15),
-            "full": _kills(customers=8, shops=10)("processor and receivers misbehave", 240),
-            "soak": _kills(customers=8, shops=10)("processor and receivers misbehave", 900),
+            "full": _kills(customers=8, shops=10)("processor and receivers misbehave", 180),
+            "soak": _kills(customers=8, shops=10)("processor and receivers misbehave", 700),
         },
     ),
     Part(

@@ -125,10 +125,12 @@ async def run(
     group_commit: bool = True,
     only: str = "",
 ) -> Report:
-    """Tries a share of all pairs, chosen by the seed, each so many times, until the time is over."""
+    """Tries a share of all pairs, chosen by the seed, each so many times, until the time is over.
+
+    `only` is part of the names of the operations to try.
+    """
     report = Report(f"crash points, group commit {'on' if group_commit else 'off'}")
     dice = random.Random(seed)
-    until = time.monotonic() + seconds
     async with world(seed, group_commit=str(group_commit).lower()) as made:
         platform = await made.open_account("platform")
         who = await made.open_account(platform=platform.account_id)
@@ -140,19 +142,23 @@ async def run(
         )  # fmt: skip
         stage = Stage(made, who, report)
         pairs: list[Pair] = []
-        for operation in OPERATIONS:
+        operations = [operation for operation in OPERATIONS if only in operation.name]
+        for operation in operations:
             pairs += await stage.passed(operation)
         await stage.judge("without a crash")
         points = {(pair.role, pair.point) for pair in pairs}
         report.count("points", len(points))
-        report.count("operations", len(OPERATIONS))
+        report.count("operations", len(operations))
         report.count("pairs", len(pairs))
-        report.count("not passed", len(points) * len(OPERATIONS) - len(pairs))
-        pairs = [pair for pair in pairs if only in str(pair)]
-        chosen = pairs if share >= 1 else dice.sample(pairs, max(1, round(len(pairs) * share)))
+        report.count("not passed", len(points) * len(operations) - len(pairs))
+        chosen = dice.sample(pairs, max(1, round(len(pairs) * share)))
+        until = time.monotonic() + seconds
         for pair in chosen * times:
             if time.monotonic() > until:
-                report.count("out of time", 1)
-                continue
-            report.count("crashes" if await stage.try_pair(pair) else "not reached")
+                report.count("out of time")
+            elif await stage.try_pair(pair):
+                report.count("crashes")
+            else:
+                report.count("not reached")
+                report.notes.append(f"not reached: {pair}")
     return report

@@ -68,7 +68,7 @@ async def run(seed: int, plan: Plan, *, name: str = "random kills", group_commit
             await leases_run_out(made)
             async with asyncio.timeout(180):
                 await running
-        await settle(made, load, report)
+        await settle(made, load, report, within_s=120 + plan.seconds)
         load.tell(report)
         await afterwards(made, report)
         report.expect(trapped.connections == 0, f"E4: a trap saw {trapped.connections} connections")
@@ -109,15 +109,15 @@ async def leases_run_out(made: World) -> None:
         await made.instance.end_leases(role)
 
 
-async def settle(made: World, load: Load, report: Report) -> None:
+async def settle(made: World, load: Load, report: Report, within_s: float = 120) -> None:
     """Faults are over: receivers recover, leases of the dead run out, and everything that is due gets done."""
     load.heal_receivers()
     await leases_run_out(made)
     try:
-        await made.quiet(within_s=90)
+        await made.quiet(within_s)
         for seconds in SCHEDULE_S:
             await made.jump(seconds)
-            await made.quiet(within_s=90)
+            await made.quiet(within_s)
     except (NotQuiet, NeverAnswered, AssertionError, TimeoutError) as error:
         report.broke(f"{type(error).__name__}: {error}")
 
