@@ -34,7 +34,7 @@ def block(made: Mapping[str, Any]) -> str:
     lines = [run]
     if machine["others_cores_most"] >= BUSY:
         lines += ["", "**The machine was busy with other work: rates and ratios of this run are not to be quoted.**"]
-    for title in made["parts"]:
+    for title in filter(made["parts"].get, made["parts"]):
         rows = report.table_rows(made, title)
         lines += ["", f"**{title}**", "", *_table(rows)]
     if made["missing"]:

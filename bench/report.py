@@ -199,7 +199,7 @@ def show(made: Mapping[str, Any]) -> None:
     table = Table(title=f"Bursar, {made['at']}, {made['took_s']} s")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in ("case", "CPU µs each", "met") else "right")
-    for title in made["parts"]:
+    for title in filter(made["parts"].get, made["parts"]):
         table.add_section()
         table.add_row(title, style="bold")
         for row in table_rows(made, title):
