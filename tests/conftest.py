@@ -9,11 +9,16 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from bursar.db.embedded import Urls
 from bursar.db.pool import Database
 from tests.support import databases
 from tests.support.service import Service, running_service
+
+# How often the fault suite tries each property: `pytest -m hypothesis --hypothesis-profile=full`.
+for tier, examples in {"push": 500, "full": 10_000, "soak": 100_000}.items():
+    settings.register_profile(tier, max_examples=examples, deadline=None)
 
 
 @pytest.fixture(scope="session")

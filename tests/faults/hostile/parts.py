@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.faults.hostile import bombs, canaries, raw, schemas, strangers, uploads
+from tests.faults.hostile import bombs, canaries, pure, raw, schemas, strangers, uploads
 from tests.faults.running import Part
 
 PARTS: dict[str, Part] = {
+    "pure": pure.run,
     "raw": raw.run,
     "bombs": bombs.run,
     "uploads": uploads.run,

@@ -26,7 +26,8 @@ from tests.support.wire import Reply, request, signed
 
 ROUNDS = {"push": 100, "full": 1000, "soak": 5000}
 COPIES = 50
-KILL_EVERY_S = 12.0  # a process that dies sooner after its start is held to be broken by the supervisor
+KILLS_AT_ONCE = 3
+KILL_EVERY_S = 12.0  # after those: a process that keeps dying sooner after its start is given up by the supervisor
 LONGEST_S = {"push": 90, "full": 900, "soak": 4000}
 
 
@@ -81,14 +82,15 @@ def _families(serving: House, merchant: Party) -> list[Family]:
 
 async def _race(serving: House, families: list[Family], tier: str, chance: random.Random, report: Report) -> None:
     counting = await asyncpg.connect(serving.urls.owner)
-    killed_at, until = time.monotonic(), time.monotonic() + LONGEST_S[tier] / 2
+    kills, killed_at, until = 0, 0.0, time.monotonic() + LONGEST_S[tier] / 2
     try:
         for number in range(ROUNDS[tier] // 2):
             family = families[number % len(families)]
-            kill = time.monotonic() - killed_at > KILL_EVERY_S
+            allowed = kills < KILLS_AT_ONCE or time.monotonic() - killed_at > KILL_EVERY_S
+            kill = allowed and chance.random() < 0.1
             await _round(serving, counting, family, report, kill_after_s=chance.uniform(0, 0.05) if kill else None)
             if kill:
-                killed_at = time.monotonic()
+                kills, killed_at = kills + 1, time.monotonic()
             if time.monotonic() > until:
                 report.notes.append(f"stopped for lack of time after {number + 1} rounds")
                 break

@@ -98,3 +98,18 @@ class TestStates:
         for status in (*states.CLOSED, "refunded"):
             for trigger in get_args(states.Trigger):
                 assert states.after(status, trigger) is None
+
+    @given(st.lists(st.sampled_from(get_args(states.Trigger)), max_size=30))
+    def test_whatever_happens_in_whatever_order_it_is_paid_or_closed_and_never_both(
+        self, triggers: list[states.Trigger]
+    ) -> None:
+        status: states.Status = "pending"
+        been: list[states.Status] = []
+        for trigger in triggers:
+            if (following := states.after(status, trigger)) is not None:
+                status = following
+                been.append(status)
+        assert not (set(been) & set(states.PAID) and set(been) & set(states.CLOSED))
+        assert len(been) == len(set(been)), "no state is come back to"
+        decisive = [trigger for trigger in triggers if trigger != "refunded_in_full"]
+        assert (been[:1] == ["succeeded"]) == (decisive[:1] == ["captured"]), "the first to come decides"
