@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -63,9 +64,9 @@ PARTS = (
     Part(
         "load",
         {
-            "push": _kills(customers=8, shops=10)("processor and receivers misbehave", 12),
-            "full": _kills(customers=8, shops=10)("processor and receivers misbehave", 180),
-            "soak": _kills(customers=8, shops=10)("processor and receivers misbehave", 700),
+            "push": _kills(customers=8, shops=11)("processor and receivers misbehave", 12),
+            "full": _kills(customers=8, shops=11)("processor and receivers misbehave", 180),
+            "soak": _kills(customers=8, shops=11)("processor and receivers misbehave", 700),
         },
     ),
     Part(
@@ -143,6 +144,9 @@ async def suite(tier: str, seed: int, only: set[str]) -> bool:
     reports: list[tuple[Report, float]] = []
     late: list[str] = []
     started = time.monotonic()
+    own = asyncio.current_task()
+    assert own is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, own.cancel)  # no server is left behind
     for part in PARTS:
         if only and part.name not in only:
             continue

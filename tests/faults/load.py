@@ -22,7 +22,7 @@ from tests.faults.shop import LOST, Account, NeverAnswered
 from tests.faults.world import AT_ONCE, DECLINED, OK, PROOF, World
 from tests.support.wire import request
 
-BAD = ("hang", "drip", "reset", "redirect", "gone", "busy", "fail", "huge", "dripping-body", "not-http")
+BAD = ("hang", "drip", "reset", "redirect", "gone", "busy", "fail", "tls", "huge", "dripping-body", "not-http")
 FAULTS = (
     ("payment", "timeout"), ("payment", "error"), ("payment", "duplicate_callback"), ("payment", "late_callback"),
     ("payment", "out_of_order"), ("refund", "timeout"), ("refund", "error"), ("refund", "duplicate_callback"),
@@ -51,8 +51,8 @@ class Load:
             shop = await self.world.open_account(**fields)
             await self.world.endpoint(shop)
             bad = BAD[number % len(BAD)]
-            # One never recovers, and gets few events: a failing place is tried one at a time, all its ten times.
-            await self.world.endpoint(shop, bad, ("payment_link.paid",) if bad == "fail" else ("*",))
+            # Some never recover, and get few events: a failing place is tried one at a time, all its ten times.
+            await self.world.endpoint(shop, bad, ("payment_link.paid",) if bad in ("fail", "tls") else ("*",))
             self.shops.append(shop)
 
     async def run(self, customers: int) -> None:
@@ -228,10 +228,10 @@ class Load:
     # Afterwards ----------------------------------------------------------------------------------------------------
 
     def heal_receivers(self) -> None:
-        """Most of those that misbehaved recover; one keeps failing, so that something is given up, too."""
+        """Most of those that misbehaved recover; some keep failing, so that something is given up, too."""
         paths = {received.path for received in self.world.receiver.requests}
         for path in paths:
-            if path.split("/")[1] not in ("ok", "gone", "fail"):
+            if path.split("/")[1] not in ("ok", "gone", "fail", "tls"):
                 self.world.receiver.mood[path] = "ok"
         for behaviour in BAD:
             self.world.receiver.mood.setdefault(f"/{behaviour}/ipn", "ok")

@@ -83,6 +83,8 @@ class World:
     async def endpoint(self, who: Account, behaviour: str = "ok", events: tuple[str, ...] = ("*",)) -> int:
         """A webhook of the account at the receiver; the path says how it behaves."""
         url = self.receiver.url(f"/{behaviour}/{who.merchant_id}/{len(who.endpoints)}")
+        if behaviour == "tls":  # which is not spoken there
+            url = url.replace("http://", "https://")
         body = {"url": url, "events": list(events)}
         key = self.shop.new_key("hook")
         reply = await self.shop.write(who, "POST", "/v2/webhooks", body, key=key, op="endpoint")
