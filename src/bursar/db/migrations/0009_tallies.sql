@@ -72,6 +72,10 @@ CREATE INDEX wallet_entry_sampled ON wallet_entry (id) WHERE seq % 32 = 0;
 CREATE INDEX payment_by_status ON payment (account_id, status, id);
 CREATE INDEX payment_by_email ON payment (account_id, lower(customer_email)) WHERE customer_email IS NOT NULL;
 CREATE INDEX wallet_entry_by_time ON wallet_entry (account_id, created_at, id);
+CREATE INDEX delivery_not_done ON delivery (account_id, status, id) WHERE status <> 'succeeded';
+
+-- The same key, led by what a list is filtered by; events come in the order of their ids, so it also stays tight.
+ALTER TABLE delivery DROP CONSTRAINT delivery_account_id_place_event_id_key, ADD UNIQUE (account_id, event_id, place);
 
 -- With its kind, so that pages far back in a list of hosted payments are found without the rows before them.
 ALTER TABLE payment DROP CONSTRAINT payment_pkey, ADD PRIMARY KEY (account_id, id) INCLUDE (kind);
