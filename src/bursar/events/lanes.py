@@ -79,6 +79,11 @@ WITH result AS (
                exhausted, again_in)
 ), moment AS MATERIALIZED (
     SELECT instance_now() AS now
+), held AS MATERIALIZED (
+    -- Apart, so that deliveries are looked up by their key and in no other way.
+    SELECT r.*
+    FROM result AS r
+    JOIN destination AS p ON p.account_id = r.account_id AND p.place = r.place AND p.lease_token = r.token
 ), recorded AS (
     UPDATE delivery AS d
     SET attempts = d.attempts + 1,
@@ -91,9 +96,8 @@ WITH result AS (
         duration_ms = r.duration_ms,
         response_excerpt = r.excerpt,
         updated_at = moment.now
-    FROM result AS r, destination AS p, moment
+    FROM held AS r, moment
     WHERE d.account_id = r.account_id AND d.id = r.id AND d.attempts = r.number - 1
-      AND p.account_id = r.account_id AND p.place = r.place AND p.lease_token = r.token
     RETURNING d.account_id, d.id, moment.now AS at
 )
 INSERT INTO delivery_attempt

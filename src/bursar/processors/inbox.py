@@ -6,7 +6,7 @@ callback; order and repeats do not matter to it, since applying is asking the st
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ from bursar.processors.protocol import Callback, CardProcessor, NotAuthentic, Un
 
 PATH = "/processors/{provider}/callbacks"
 LARGEST_BODY = 64 * 1024
-BATCH = 50
+BATCH = 32
 WAITS = tuple(timedelta(seconds=seconds) for seconds in (1, 5, 30, 120, 600, 3600))
 TRIES = 24
 
@@ -126,13 +126,12 @@ async def claim(db: Database, now: datetime, limit: int = BATCH) -> list[Receive
 
 async def done(db: Connection, received: Received) -> bool:
     """Marks it applied, in the transaction of its effect. False: another worker holds it now, so undo the effect."""
-    return await _finish(db, received, "done", None)
+    return await finish(db, [(received, None)]) == 1
 
 
 async def quarantine(db: Connection, received: Received, reason: str) -> bool:
     """Nothing is applied; a person must look. Reasons: what `mismatch` says, or `not_applied`."""
-    log.error("inbox.quarantined", provider=received.provider, event_id=received.event_id, reason=reason)
-    return await _finish(db, received, "quarantined", reason)
+    return await finish(db, [(received, reason)]) == 1
 
 
 async def later(db: Connection | Database, received: Received, now: datetime) -> None:
@@ -147,18 +146,29 @@ async def later(db: Connection | Database, received: Received, now: datetime) ->
     )
 
 
-async def _finish(db: Connection, received: Received, state: str, reason: str | None) -> bool:
-    finished = await db.fetchval(
+async def finish(db: Connection, results: Sequence[tuple[Received, str | None]]) -> int:
+    """Marks callbacks applied, or quarantines those for which there is a reason; how many were still this worker's."""
+    for received, reason in results:
+        if reason is not None:
+            log.error("inbox.quarantined", provider=received.provider, event_id=received.event_id, reason=reason)
+    finished = await db.execute(
         """
-        UPDATE processor_inbox SET state = $5, reason = $6, finished_at = instance_now(), lease_until = NULL
-        WHERE account_id = $1 AND provider = $2 AND event_id = $3 AND lease_token = $4 AND state = 'new'
-        RETURNING true
+        UPDATE processor_inbox AS i
+        SET state = CASE WHEN r.reason IS NULL THEN 'done' ELSE 'quarantined' END, reason = r.reason,
+            finished_at = now, lease_until = NULL
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[])
+             AS r (account_id, provider, event_id, lease_token, reason),
+             instance_now() AS now
+        WHERE (i.account_id, i.provider, i.event_id) = (r.account_id, r.provider, r.event_id)
+          AND i.lease_token = r.lease_token AND i.state = 'new'
         """,
-        *_identity(received),
-        state,
-        reason,
+        [received.account_id for received, _ in results],
+        [received.provider for received, _ in results],
+        [received.event_id for received, _ in results],
+        [received.lease_token for received, _ in results],
+        [reason for _, reason in results],
     )
-    return finished is not None
+    return int(finished.split()[1])
 
 
 def _identity(received: Received) -> tuple[int, str, str, int]:

@@ -22,6 +22,7 @@ from bursar.processors.protocol import Callback, PaymentState, Rejected, Unknown
 
 log = structlog.get_logger()
 
+LANES = 2  # while the outcomes of one batch are written, the processor is asked about another
 DONE, LATER = "done", "later"
 Asked = dict[tuple[str, str], asyncio.Future[PaymentState]]
 
@@ -43,6 +44,10 @@ class Heard:
 
 async def run(desk: Desk, now: datetime) -> int:
     """How many were dealt with. While a processor does not answer, that is none, and other sweeps get their turn."""
+    return sum(await asyncio.gather(*(_run(desk, now) for _ in range(LANES))))
+
+
+async def _run(desk: Desk, now: datetime) -> int:
     taken = await inbox.claim(desk.db, now)
     asked: Asked = {}
     answers = await asyncio.gather(*(_hear(desk, one, asked, now) for one in taken))
@@ -111,6 +116,7 @@ async def _write(desk: Desk, heard: Sequence[Heard]) -> None:
         account_ids = [one.state.account_id for one in heard]
         acts = await acting_on(db, desk.settings, account_ids)
         results = await outcomes.apply(acts, [one.state for one in heard])
+        problems = []
         for one, result in zip(heard, results, strict=True):
             problem = result.mismatch
             if problem is None and result.payment is not None:
@@ -123,10 +129,8 @@ async def _write(desk: Desk, heard: Sequence[Heard]) -> None:
                     amount_minor=row["amount_minor"],
                     currency=row["currency"],
                 )
-            if problem is None:
-                await inbox.done(db, one.received)
-            else:
-                await inbox.quarantine(db, one.received, problem)
+            problems.append(problem)
+        await inbox.finish(db, [(one.received, problem) for one, problem in zip(heard, problems, strict=True)])
         await acts.write_events()
 
 
