@@ -122,7 +122,7 @@ class Nursery:
 
 @dataclass
 class Instance:
-    """The service under test. `database_url` is where its processes find the database: perhaps through a proxy."""
+    """The service under test, whose processes may have to reach their database by way of a proxy."""
 
     directory: Path
     server: EmbeddedServer

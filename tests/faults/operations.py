@@ -22,7 +22,6 @@ class Operation:
     prepare: Callable[[World, Account], Awaitable[Facts]]
     act: Callable[[World, Account, Facts], Awaitable[None]]
     ended: str  # a query for one true value; $1 is facts["id"]
-    wants: str = "true"
 
 
 async def _nothing(world: World, who: Account) -> Facts:

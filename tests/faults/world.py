@@ -203,12 +203,11 @@ class World:
     async def quiet(self, within_s: float = 60.0, ahead_s: int = 0) -> None:
         """Until nothing is due; with `ahead_s`, the clock is moved over what falls due in that time."""
         until = time.monotonic() + within_s
-        moved = False
         while left := await self.due():
             if time.monotonic() > until:
                 raise NotQuiet(f"still due after {within_s:.0f} s: {left}")
             await asyncio.sleep(0.04)
-        if ahead_s and not moved and await self.due(ahead_s):
+        if ahead_s and await self.due(ahead_s):
             await self.advance(ahead_s)
             await self.quiet(max(1.0, until - time.monotonic()))
 
