@@ -134,7 +134,7 @@ class Instance:
     proxy: FaultProxy | None = None
     kills: Counter[str] = field(default_factory=Counter)
     down_s: dict[str, list[float]] = field(default_factory=dict)
-    database_up: float = 0.0
+    database_up: float = 1.0  # since when; 0 while it is down
 
     @property
     def port(self) -> int:
@@ -218,7 +218,7 @@ class Instance:
                 await self.ready(role)
                 break
             except ProcessEnded:
-                if time.monotonic() - began > READY_S:
+                if self.database_up and time.monotonic() - max(began, self.database_up) > READY_S:
                     raise
                 await asyncio.sleep(0.3)  # as a supervisor does: the database may be coming up, too
         took = time.monotonic() - max(began, self.database_up)  # without a database nobody is ready
@@ -227,6 +227,7 @@ class Instance:
 
     async def kill_database(self) -> float:
         """All of PostgreSQL at once, then a start from what is on the disk."""
+        self.database_up = 0.0
         await asyncio.to_thread(self.server.kill)
         self.kills["database"] += 1
         began = time.monotonic()

@@ -6,6 +6,7 @@ careful client would. `ended` says whether everything that must come of it has c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,8 +64,14 @@ async def _link(world: World, who: Account) -> Facts:
 
 
 async def _start(world: World, who: Account, facts: Facts) -> None:
-    reply = await world.start(facts["url"])
-    assert reply.status == 303, reply
+    """Pressed again while our page says that the processor cannot be reached."""
+    async with asyncio.timeout(60):
+        while True:
+            reply = await world.start(facts["url"])
+            assert reply.status == 303, reply
+            if reply.headers["location"].startswith(world.instance.simulator_url):
+                return
+            await asyncio.sleep(0.1)
 
 
 async def _pay_link(world: World, who: Account, facts: Facts) -> None:
