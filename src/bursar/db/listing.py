@@ -101,11 +101,14 @@ async def page(
         found = f"({select} WHERE {conditions.sql} {'OFFSET 0' if few else ''}) AS found"
         ids = f"SELECT {_bare(listing.id)} FROM {found} ORDER BY {_bare(order)} {part}"  # noqa: S608 - declared pieces
         query = f"{select} WHERE {listing.scope} AND {listing.id} IN ({ids}) ORDER BY {order}"
+    tallied = listing.total is not None and len(conditions.parts) == 1
+    if tallied:  # with the rows: a second statement would cost as much as the first
+        query = f"SELECT page.*, {listing.total} AS in_all FROM ({query}) AS page"  # noqa: S608 - declared pieces
     rows = await db.fetch(query, *conditions.values)
     if len(rows) < size and (rows or number == 1):
         return rows, offset + len(rows)
-    if listing.total is not None and len(conditions.parts) == 1:
-        return rows, await db.fetchval(f"SELECT {listing.total}", *scope)
+    if tallied:
+        return rows, rows[0]["in_all"] if rows else await db.fetchval(f"SELECT {listing.total}", *scope)
     every = f"{listing.select.replace('{order}', '')} WHERE {conditions.sql}"
     total = await db.fetchval(f"SELECT count(*) FROM ({every}) AS counted", *conditions.values)  # noqa: S608 - declared
     return rows, total

@@ -27,7 +27,11 @@ HOSTED = Listing(
 )
 
 TRANSACTIONS = Listing(
-    select="SELECT * FROM payment",
+    # What a transaction shows; a payment has twice as many columns.
+    select="SELECT account_id, id, kind, payment_reference, identifier, processor_reference, status, amount_minor,"
+    " currency, details, customer_name, customer_email, metadata, remark, fee_minor, fee_payer,"
+    " application_fee_minor, refunded_minor, refunding_minor, reserve_minor, proof_status, paid_at, cancelled_at,"
+    " created_at FROM payment",
     scope="account_id = $1",
     sorts={"id": "id", "created_at": "created_at", "status": "status"},
     filters={"status": "status = {}", "since": "created_at >= {}", "until": "created_at < {}"},
