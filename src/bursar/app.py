@@ -156,7 +156,7 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
-            look_at(self.server_state.connections)
+            look_at(self.server_state)
         return await super().on_tick(counter)
 
 

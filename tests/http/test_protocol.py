@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bursar.http import protocol
+from bursar.http import admission, protocol
 from tests.http.sending import write
 from tests.support.service import Service
 
@@ -119,7 +119,8 @@ class TestManyAtOnce:
     async def test_more_than_can_be_answered_are_told_to_come_back(
         self, bursar: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(protocol, "AT_ONCE_LARGEST", 2)
+        monkeypatch.setattr(admission, "MOST", 2)
+        monkeypatch.setattr(admission.ADMISSION, "most", 2)
         merchant = await bursar.open_account()
         slow = [asyncio.create_task(bursar.get(merchant, "/testing/legacy/slow?seconds=1")) for _ in range(2)]
         while bursar.db.in_use < 2:  # noqa: ASYNC110 - a look at the pool

@@ -5,22 +5,22 @@ come, how many are answered at once. What is no proper request gets one 4xx, and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from bursar.core import ids
 from bursar.core.errors import BadRequest, ServiceUnavailable
 from bursar.http import metrics
+from bursar.http.admission import ADMISSION
 from bursar.http.reply import failed
 
 HEAD_LARGEST = 64 * 1024  # also of everything in a chunked body that is not body
 HEADERS_MOST = 200
 PATIENCE_S = 10  # for a head, for the start of a body, and for a client that does not read its reply
 SLOWEST = 4 * 1024  # bytes a second that a body must bring, on the whole
-AT_ONCE_LARGEST = 256
 
 _HOST = re.compile(rb"[A-Za-z0-9._~:%\[\]-]*", re.ASCII)
 _VERSIONS = frozenset({"1.0", "1.1"})
@@ -114,7 +114,7 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.close()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        if len(self.tasks) >= AT_ONCE_LARGEST and not cycle.scope["path"].startswith("/health"):
+        if not ADMISSION.admits(len(self.tasks)) and not cycle.scope["path"].startswith("/health"):
             app = _too_busy
         super()._start_asgi_task(cycle, app)
 
@@ -143,13 +143,17 @@ class BoundedHttp(HttpToolsProtocol):
         return self._in_head or self._in_body or self.cycle is None
 
 
-def look_at(connections: Iterable[Any]) -> None:
-    for connection in list(connections):
-        connection.look()
+def look_at(server: ServerState) -> None:
+    """Once a second."""
+    ADMISSION.look(len(server.tasks), server.total_requests, seconds=1)
+    for connection in list(server.connections):
+        if isinstance(connection, BoundedHttp):
+            connection.look()
 
 
 async def _too_busy(_: Any, __: Any, send: Any) -> None:
     """Answered before anything is looked at, so that it costs next to nothing."""
+    ADMISSION.shed += 1
     metrics.shed_total.inc()
     headers = [
         (b"content-type", b"application/json"),

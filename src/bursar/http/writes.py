@@ -19,6 +19,7 @@ from bursar.db.clock import instance_now
 from bursar.db.pool import Connection, persist
 from bursar.events import outbox
 from bursar.http import audit, idempotency, operations
+from bursar.http.admission import ADMISSION
 from bursar.http.context import Ctx
 from bursar.http.exchange import Exchange
 from bursar.http.idempotency import Stored
@@ -97,8 +98,9 @@ async def run_processor(exchange: Exchange, handler: Processor) -> Stored:
     operation_id, intent = started
     try:
         crashpoint("call.before")
-        async with asyncio.timeout(handler.timeout_s):
-            outcome = await handler.call(Outside(instance.db, instance.settings, instance.hints.wake), intent)
+        with ADMISSION.away():
+            async with asyncio.timeout(handler.timeout_s):
+                outcome = await handler.call(Outside(instance.db, instance.settings, instance.hints.wake), intent)
         crashpoint("call.after")
     except (Unknown, TimeoutError, OSError):
         return await persist(lambda: _leave_pending(exchange, handler, operation_id, intent))

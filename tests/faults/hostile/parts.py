@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.hostile import bombs, canaries, pure, raw, schemas, strangers, uploads
+from tests.faults.hostile import bombs, canaries, overload, pure, raw, schemas, strangers, uploads
 from tests.faults.running import Part
 
 PARTS: dict[str, Part] = {
@@ -13,4 +13,5 @@ PARTS: dict[str, Part] = {
     "strangers": strangers.run,
     "canaries": canaries.run,
     "schemas": schemas.run,
+    "overload": overload.run,
 }

@@ -25,8 +25,9 @@ async def run(tier: str, seed: int) -> Report:
     report = Report("properties")
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-m", "pytest", *MONEY, *(() if tier == "push" else REST), "-m", "hypothesis", f"--hypothesis-profile={tier}",
-         f"--hypothesis-seed={seed}", "-o", f"timeout={LONGEST_S[tier]}", "-n", "2", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", *MONEY, *(() if tier == "push" else REST), "-m", "hypothesis",
+         f"--hypothesis-profile={tier}", f"--hypothesis-seed={seed}", "-n", "2",
+         "-o", f"timeout={LONGEST_S[tier]}", "-p", "no:cacheprovider"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LONGEST_S[tier], check=False,
     )  # fmt: skip
     found = re.search(r"(\d+) passed", done.stdout)

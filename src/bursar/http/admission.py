@@ -1,0 +1,49 @@
+"""How many requests one process answers at once; whoever comes beyond that is told at once to come back.
+
+What is admitted should be answered within half a second. An idle process takes what comes, up to a fixed number; one
+that has been busy for a while takes what it was seen to answer in that time. Requests that wait for somebody else's
+answer, such as a card processor's, cost nothing meanwhile and do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MOST = 256
+BUSY = 64  # never fewer: below that, waiting is not the process's doing
+WITHIN_S = 0.5
+
+
+class Admission:
+    def __init__(self) -> None:
+        self.most = MOST
+        self.shed = 0
+        self._away = 0
+        self._busy = False
+        self._answered = 0
+
+    def admits(self, running: int) -> bool:
+        return running - self._away < self.most
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """While a request waits for somebody else."""
+        self._away += 1
+        try:
+            yield
+        finally:
+            self._away -= 1
+
+    def look(self, running: int, replies: int, seconds: float) -> None:
+        """Called every so many seconds with what runs now, and how many replies there have ever been."""
+        answered = replies - self.shed
+        per_second, self._answered = (answered - self._answered) / seconds, answered
+        was_busy, self._busy = self._busy, running - self._away >= BUSY
+        if not self._busy:
+            self.most = MOST
+        elif was_busy:
+            self.most = max(BUSY, min(MOST, int(per_second * WITHIN_S)))
+
+
+ADMISSION = Admission()  # of this process
