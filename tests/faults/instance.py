@@ -211,7 +211,8 @@ class Instance:
         """Starts a role again after its process died; with `over`, its leases have run out meanwhile."""
         if over:
             await self.end_leases(role)
-        began = time.monotonic()
+        began, known = time.monotonic(), self.kills["database"]
+        alone = self.database_up > 0
         while True:
             await self.start(role)
             try:
@@ -221,15 +222,16 @@ class Instance:
                 if self.database_up and time.monotonic() - max(began, self.database_up) > READY_S:
                     raise
                 await asyncio.sleep(0.3)  # as a supervisor does: the database may be coming up, too
-        took = time.monotonic() - max(began, self.database_up)  # without a database nobody is ready
-        self.down_s.setdefault(role, []).append(took)
+        took = time.monotonic() - began
+        if alone and self.database_up and self.kills["database"] == known:  # else it waited for the database
+            self.down_s.setdefault(role, []).append(took)
         return took
 
     async def kill_database(self) -> float:
         """All of PostgreSQL at once, then a start from what is on the disk."""
         self.database_up = 0.0
-        await asyncio.to_thread(self.server.kill)
         self.kills["database"] += 1
+        await asyncio.to_thread(self.server.kill)
         began = time.monotonic()
         await asyncio.to_thread(self.server.start)
         self.database_up = time.monotonic()
