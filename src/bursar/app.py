@@ -149,14 +149,13 @@ def settle_memory() -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handling, which the process has for itself, and with a look round every second."""
+    """uvicorn without its signal handling, which the process has for itself, and with a look round at every tick."""
 
     def install_signal_handlers(self) -> None:
         pass
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % 10 == 0:
-            look_at(self.server_state)
+        look_at(self.server_state, counter)
         return await super().on_tick(counter)
 
 

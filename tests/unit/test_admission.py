@@ -30,8 +30,8 @@ class TestHowMany:
         process = Process()
         assert process.second(running=MOST, answered=10) == MOST, "busy for a moment only"
         assert process.second(running=MOST, answered=200, shed=5000) == 100
-        assert process.second(running=100, answered=300, shed=5000) == 150
-        assert process.second(running=150, answered=9000) == MOST
+        assert process.second(running=100, answered=240, shed=5000) == 120
+        assert process.second(running=120, answered=9000) == MOST
 
     def test_never_less_than_a_few_and_all_again_once_it_is_over(self) -> None:
         process = Process()

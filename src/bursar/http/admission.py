@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MOST = 256
+MOST = 160
 BUSY = 64  # never fewer: below that, waiting is not the process's doing
 WITHIN_S = 0.5
 

@@ -143,12 +143,14 @@ class BoundedHttp(HttpToolsProtocol):
         return self._in_head or self._in_body or self.cycle is None
 
 
-def look_at(server: ServerState) -> None:
-    """Once a second."""
-    ADMISSION.look(len(server.tasks), server.total_requests, seconds=1)
-    for connection in list(server.connections):
-        if isinstance(connection, BoundedHttp):
-            connection.look()
+def look_at(server: ServerState, tick: int) -> None:
+    """Called ten times a second."""
+    if tick % 5 == 0:
+        ADMISSION.look(len(server.tasks), server.total_requests, seconds=0.5)
+    if tick % 10 == 0:
+        for connection in list(server.connections):
+            if isinstance(connection, BoundedHttp):
+                connection.look()
 
 
 async def _too_busy(_: Any, __: Any, send: Any) -> None:
