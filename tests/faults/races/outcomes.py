@@ -18,7 +18,7 @@ from tests.support.wire import request
 
 CANCELS = {"push": 50, "full": 500, "soak": 2000}
 LINKS = {"push": 20, "full": 200, "soak": 1000}
-LONGEST_S = {"push": 40, "full": 600, "soak": 2000}
+LONGEST_S = {"push": 20, "full": 600, "soak": 2000}
 SETTLED_S = 30.0
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -17,7 +17,7 @@ from tests.support.house import House, house
 
 SPENDINGS = {"push": 50, "full": 500, "soak": 2000}
 REFUNDS = {"push": 50, "full": 500, "soak": 2000}
-LONGEST_S = {"push": 40, "full": 600, "soak": 2000}
+LONGEST_S = {"push": 20, "full": 600, "soak": 2000}
 Round = Callable[[House, random.Random, Report], Awaitable[None]]
 AT_ONCE_SPENT, AT_ONCE_REFUNDED = 64, 32
 REFUSALS = {

@@ -120,5 +120,6 @@ BAD = [
     Upload("packedmany.pdf", pdf(packed="<< >>", layers=5), "application/pdf"),
     Upload("packedloosely.pdf", pdf(packed="<< /S /JavaScript >>", type_="/X", word="stream \n"), "application/pdf"),
     Upload("packedreturn.pdf", pdf(packed="<< /S /JavaScript >>", type_="/X", word="stream\r"), "application/pdf"),
+    Upload("streams.pdf", pdf("stream\n" * 100_001), "application/pdf"),
     Upload("packedbomb.pdf", pdf(packed=" " * (70 * 1024 * 1024)), "application/pdf"),
 ]

@@ -20,6 +20,7 @@ PIXELS_LARGEST = 40_000_000
 PIXELS_MANY = 2_000_000  # above this, speed matters more than size
 INFLATED_LARGEST = 64 * 1024 * 1024
 TRAILER_LARGEST = 1024
+STREAMS_MOST = 100_000
 LAYERS_MOST = 4  # of compression, one inside the other
 
 # What a document has no need of, and a reader might run, open or send.
@@ -122,7 +123,9 @@ def hidden_objects(content: bytes) -> list[bytes]:
     budget = INFLATED_LARGEST
     previous = 0
     view = memoryview(content)
-    for match in _STREAM.finditer(content):
+    for count, match in enumerate(_STREAM.finditer(content)):
+        if count >= STREAMS_MOST:
+            raise Refused("has too many parts")
         head, previous = _names(content[previous : match.start()]), match.end()
         if {b"ObjStm", b"DecodeParms"} <= head:
             raise Refused("packs its objects in an unusual way")
