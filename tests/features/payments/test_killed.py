@@ -46,8 +46,6 @@ class Victim:
 
 @asynccontextmanager
 async def victim(till: Till) -> AsyncIterator[Victim]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
     settings = till.service.settings
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("BURSAR_")},
@@ -60,17 +58,15 @@ async def victim(till: Till) -> AsyncIterator[Victim]:
         "BURSAR_SIMULATOR_PORT": str(settings.simulator_port),
         "BURSAR_LOG_LEVEL": "error",
     }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bursar", "api", "--port", str(port), env=environment
-    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bursar", "api", "--fd", str(listener.fileno()), env=environment,
+            pass_fds=[listener.fileno()],
+        )  # fmt: skip
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-            for _ in range(400):
-                try:
-                    await client.get("/health/live")
-                    break
-                except httpx.ConnectError:
-                    await asyncio.sleep(0.05)
+        async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+            assert (await client.get("/health/live")).status_code == 200
             yield Victim(till, process, client)
     finally:
         if process.returncode is None:
