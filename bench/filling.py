@@ -88,7 +88,7 @@ def _payments(plan: Plan) -> Iterator[str]:
         yield (
             f"{merchant}\t{number}\thosted\tapi\t{reference.make(reference.PAYMENT, number)}\torder-{n}\t"
             f"{plan.amount(n)}\t{CURRENCY}\tTwo books\thttps://shop.example/ipn\thttps://shop.example/paid\t"
-            f"https://shop.example/cancelled\tCustomer {n % 99_991}\tcustomer{n % 99_991}@example.com\t{{}}\t{status}\t"
+            f"https://shop.example/cancelled\tCustomer {n}\tcustomer{n}@example.com\t{{}}\t{status}\t"
             f"{remark}\t{merchant}\t1\tconnected_account\t{at}\tsim_{number:020d}\t1\t{fee}\t{at}\t{paid_at}\t"
             f"{cancelled_at}\t{at}\t{at}\t{plan.first_txid + n // PER_TRANSACTION}\n"
         )
