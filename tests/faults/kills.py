@@ -68,6 +68,7 @@ async def run(seed: int, plan: Plan, *, name: str = "random kills", group_commit
             await leases_run_out(made)
             async with asyncio.timeout(180):
                 await running
+        await _as_told(made, report)
         await settle(made, load, report, within_s=120 + plan.seconds)
         load.tell(report)
         await afterwards(made, report)
@@ -107,6 +108,14 @@ async def _fault(made: World, what: str) -> None:
 async def leases_run_out(made: World) -> None:
     for role in ROLES:
         await made.instance.end_leases(role)
+
+
+async def _as_told(made: World, report: Report) -> None:
+    """Before the clock is moved: stored replies are kept for a day, and each that was told must be among them."""
+    verdict = await judge(with_database(made.instance.urls.admin, "bursar"), made.witness.path, quiet=False)
+    report.count("checks", verdict.checks)
+    for broken in verdict.broken:
+        report.broke(broken)
 
 
 async def settle(made: World, load: Load, report: Report, within_s: float = 120) -> None:

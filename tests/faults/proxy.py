@@ -1,6 +1,7 @@
 """A wire between the service and its database that misbehaves: resets, stalls, half-closes, and cuts what was sent.
 
-The cruellest of them lets a COMMIT through and cuts the line before its answer: nobody on this side can know.
+The cruellest of them lets a COMMIT through and cuts the line before its answer, or loses it on the way: nobody on this
+side can know which.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-KINDS = ("reset", "stall", "half_close", "cut_after_commit", "cut_after_send", "drop_reply")
+KINDS = ("reset", "stall", "half_close", "cut_before_send", "cut_after_commit", "cut_after_send", "drop_reply")
 STALL_S = 1.5
 CHUNK = 65536
 
@@ -117,6 +118,11 @@ class FaultProxy:
         with suppress(OSError):
             while chunk := await reader.read(CHUNK):
                 await line.open.wait()
+                if line.fate == "cut_before_send":
+                    self.cuts[line.fate] += 1
+                    line.cut()  # to the service this is the same as a cut afterwards; to the database it is not
+                    line.server.transport.abort()
+                    return
                 commits = b"COMMIT;\x00" in chunk
                 line.server.write(chunk)
                 await line.server.drain()

@@ -24,11 +24,11 @@ from tests.support.service import Party, new_key
 from tests.support.till import OK, order
 from tests.support.wire import Reply, request, signed
 
-ROUNDS = {"push": 100, "full": 1000, "soak": 5000}
+ROUNDS = {"brief": 8, "push": 100, "full": 1000, "soak": 5000}
 COPIES = 50
 KILLS_AT_ONCE = 3
 KILL_EVERY_S = 12.0  # after those: a process that keeps dying sooner after its start is given up by the supervisor
-LONGEST_S = {"push": 90, "full": 900, "soak": 4000}
+LONGEST_S = {"brief": 40, "push": 90, "full": 900, "soak": 4000}
 
 
 @dataclass(frozen=True)
