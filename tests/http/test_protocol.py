@@ -129,6 +129,11 @@ class TestManyAtOnce:
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "service_unavailable")
         assert refused.headers["Retry-After"] == "1"
         assert refused.headers["Service-Request-Id"].startswith("req_")
+        assert (await bursar.client.head("/v2/account")).content == b""
+        twice = b"POST /v2/webhooks HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}" * 2
+        assert statuses(await talk(bursar, twice + LIVE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) == [
+            503, 503, 200,
+        ]  # fmt: skip
         assert (await bursar.client.get("/health/live")).status_code == 200
         assert [reply.status_code for reply in await asyncio.gather(*slow)] == [200, 200]
         assert (await write(bursar, "legacy", merchant)).status_code == 201

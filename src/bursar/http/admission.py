@@ -18,7 +18,7 @@ WITHIN_S = 0.5
 class Admission:
     def __init__(self) -> None:
         self.most = MOST
-        self.shed = 0
+        self.shed = self._shed_before = 0
         self._away = 0
         self._busy = False
         self._answered = 0
@@ -35,8 +35,12 @@ class Admission:
         finally:
             self._away -= 1
 
-    def look(self, running: int, replies: int, seconds: float) -> None:
-        """Called every so many seconds with what runs now, and how many replies there have ever been."""
+    def look(self, running: int, replies: int, seconds: float) -> int:
+        """Called every so many seconds with what runs now, and how many replies there have ever been.
+
+        Returns how many were shed since the last look.
+        """
+        shed, self._shed_before = self.shed - self._shed_before, self.shed
         answered = replies - self.shed
         per_second, self._answered = (answered - self._answered) / seconds, answered
         was_busy, self._busy = self._busy, running - self._away >= BUSY
@@ -44,6 +48,7 @@ class Admission:
             self.most = MOST
         elif was_busy:
             self.most = max(BUSY, min(MOST, int(per_second * WITHIN_S)))
+        return shed
 
 
 ADMISSION = Admission()  # of this process

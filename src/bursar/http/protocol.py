@@ -4,6 +4,7 @@ come, how many are answered at once. What is no proper request gets one 4xx, and
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -27,6 +28,20 @@ _VERSIONS = frozenset({"1.0", "1.1"})
 _REFUSAL = failed(BadRequest("This is not a proper HTTP request.")).body
 _LATE = failed(BadRequest("The request took too long to arrive.")).body
 _BUSY = failed(ServiceUnavailable()).body
+_BUSY_HEAD = (
+    STATUS_LINE[503] + b"content-type: application/json\r\ncontent-length: %d\r\ncache-control: no-store\r\n"
+    b"retry-after: 1\r\nservice-version: 2\r\n" % len(_BUSY)
+)
+
+
+class _Answered:
+    """Stands for the exchange of a request that was answered at once; whatever more comes of it is passed over."""
+
+    response_started = response_complete = True
+    message_event = asyncio.Event()
+
+
+_ANSWERED: Any = _Answered()
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -50,8 +65,7 @@ class BoundedHttp(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except HttpParserUpgrade:  # nothing to change over to: this request is answered, and that is all
-            self.cycle.keep_alive = False
-            self.flow.pause_reading()
+            self._end_after_answer()
             return
         except HttpParserError:
             self._refuse(400, _REFUSAL)
@@ -84,7 +98,10 @@ class BoundedHttp(HttpToolsProtocol):
             raise HttpParserError("too large a head")
         self._in_head, self._in_body = False, True
         self._spare = self._body = self._waited_s = 0
-        super().on_headers_complete()
+        if not ADMISSION.admits(len(self.tasks)) and not self.url.startswith(b"/health") and not self._answering:
+            self._shed()
+        else:
+            super().on_headers_complete()
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
@@ -97,15 +114,18 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_body, self._spare = False, 0
+        if self.cycle is _ANSWERED:
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     # What is refused -----------------------------------------------------------------------------------------------
 
     def _refuse(self, status: int, body: bytes) -> None:
         """One answer, and the end. Whoever is being answered already, or about to be, gets that answer alone."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if answering and not self._in_body:  # bad bytes after a good request
-            self.flow.pause_reading()
-            self.cycle.keep_alive = False
+        if self._answering and not self._in_body:  # bad bytes after a good request
+            self._end_after_answer()
             return
         begun = self._in_body and self.cycle is not None and self.cycle.response_started
         if not begun and not self.pipeline:
@@ -113,10 +133,26 @@ class BoundedHttp(HttpToolsProtocol):
             self.transport.write(STATUS_LINE[status] + head + body)
         self.transport.close()
 
-    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        if not ADMISSION.admits(len(self.tasks)) and not cycle.scope["path"].startswith("/health"):
-            app = _too_busy
-        super()._start_asgi_task(cycle, app)
+    @property
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _end_after_answer(self) -> None:
+        if self._answering:
+            self.flow.pause_reading()
+            self.cycle.keep_alive = False
+        else:
+            self.transport.close()
+
+    def _shed(self) -> None:
+        """Answers before anything is looked at and without a task, so that it costs next to nothing."""
+        ADMISSION.shed += 1
+        self.server_state.total_requests += 1
+        self.cycle = _ANSWERED
+        body = b"" if self.parser.get_method() == b"HEAD" else _BUSY
+        self.transport.write(b"%bservice-request-id: %b\r\n\r\n%b" % (_BUSY_HEAD, ids.new_request_id().encode(), body))
+        if self.expect_100_continue or not self.parser.should_keep_alive():
+            self.transport.close()
 
     # What takes too long -------------------------------------------------------------------------------------------
 
@@ -146,24 +182,8 @@ class BoundedHttp(HttpToolsProtocol):
 def look_at(server: ServerState, tick: int) -> None:
     """Called ten times a second."""
     if tick % 5 == 0:
-        ADMISSION.look(len(server.tasks), server.total_requests, seconds=0.5)
+        metrics.shed_total.inc(ADMISSION.look(len(server.tasks), server.total_requests, seconds=0.5))
     if tick % 10 == 0:
         for connection in list(server.connections):
             if isinstance(connection, BoundedHttp):
                 connection.look()
-
-
-async def _too_busy(_: Any, __: Any, send: Any) -> None:
-    """Answered before anything is looked at, so that it costs next to nothing."""
-    ADMISSION.shed += 1
-    metrics.shed_total.inc()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(_BUSY)),
-        (b"cache-control", b"no-store"),
-        (b"retry-after", b"1"),
-        (b"service-version", b"2"),
-        (b"service-request-id", ids.new_request_id().encode()),
-    ]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": _BUSY})
