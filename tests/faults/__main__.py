@@ -10,11 +10,16 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tests.faults import backup, clocks, crash, kills, shortage
+from tests.faults.hostile.parts import PARTS as HOSTILE
+from tests.faults.races.parts import PARTS as RACES
 from tests.faults.report import Report
+from tests.faults.running import TIERS
+from tests.faults.running import Part as Runner
 
 Run = Callable[[int], Awaitable[Report]]
 
@@ -35,12 +40,17 @@ def _kills(**counts: int) -> Callable[..., Run]:
     return part
 
 
+def _half(parts: Mapping[str, Runner]) -> tuple[Part, ...]:
+    """The parts that know their tiers themselves."""
+    return tuple(Part(name, {tier: partial(run, tier) for tier in TIERS}) for name, run in parts.items())
+
+
 # The times are those of the part that makes trouble; what follows (settling, judging) comes on top.
-PARTS = (
+BREAKING = (
     Part(
         "crash",
         {
-            "push": lambda seed: crash.run(seed, share=1 / 3, seconds=75),
+            "push": lambda seed: crash.run(seed, share=1 / 3, seconds=50),
             "full": lambda seed: crash.run(seed, seconds=780),
             "soak": lambda seed: crash.run(seed, times=10, seconds=2000),
         },
@@ -48,7 +58,7 @@ PARTS = (
     Part(
         "kills",
         {
-            "push": _kills(api=30, worker=30, simulator=10, database=10, customers=16)("random kills", 60),
+            "push": _kills(api=30, worker=30, simulator=10, database=10, customers=16)("random kills", 50),
             "full": _kills(api=150, worker=150, simulator=50, database=50, customers=10)("random kills", 260),
             "soak": _kills(api=500, worker=500, simulator=150, database=150, customers=10)("random kills", 1000),
         },
@@ -127,9 +137,10 @@ PARTS = (
     ),
 )
 
+PARTS = (*BREAKING, *_half(RACES), *_half(HOSTILE))
 
 # No part is begun after this; a tier has some minutes more for what is under way.
-LIMIT_S = {"push": 400, "full": 2_400, "soak": 6_600}
+LIMIT_S = {"push": 480, "full": 2_400, "soak": 6_600}
 
 
 def table(reports: list[tuple[Report, float]]) -> str:
