@@ -59,6 +59,9 @@ faults: $(DEV) ## Break the service on purpose, the part that fits into 8 minute
 faults-full: $(DEV) ## Break it in every way there is, in 45 minutes.
 	@$(FAULTS) --tier full
 
+planted: $(DEV) ## Plant twelve bugs, one at a time, into a copy: the faults must notice each (SEED=…, ONLY=…).
+	@$(BIN)/python -m tests.faults.planted $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
 soak: $(DEV) ## Break it for two hours.
 	@$(FAULTS) --tier soak
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.faults.planted.bugs import Patch
 
 ROOT = Path(__file__).resolve().parents[3]
-COPIED = ("src", "tests", "pyproject.toml")
+COPIED = ("src", "tests", "bench", "pyproject.toml")
 LIMIT_S = 300.0
 CLEARING_UP_S = 40.0
 
@@ -44,7 +44,7 @@ def copy(patches: Sequence[Patch]) -> Iterator[Path]:
     try:
         for name in COPIED:
             if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, place / name)
+                shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns(".peers"))
             else:
                 shutil.copy2(ROOT / name, place / name)
         for patch in patches:
@@ -56,10 +56,13 @@ def copy(patches: Sequence[Patch]) -> Iterator[Path]:
 
 def _apply(place: Path, patch: Patch) -> None:
     file = place / patch.file
-    text = file.read_text()
+    file.write_text(patched(file.read_text(), patch))
+
+
+def patched(text: str, patch: Patch) -> str:
     if (times := text.count(patch.old)) != 1:
         raise DoesNotFit(f"{patch.file} has the text to replace {times} times: {patch.old.strip()[:80]}")
-    file.write_text(text.replace(patch.old, patch.new))
+    return text.replace(patch.old, patch.new)
 
 
 def try_out(place: Path, plan: str, seed: int) -> Outcome:
