@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bursar.http.admission import BUSY, MOST, Admission
+from bursar.http.admission import BUSY, MOST, STEP, Admission
 
 
 class Process:
@@ -30,8 +30,20 @@ class TestHowMany:
         process = Process()
         assert process.second(running=MOST, answered=10) == MOST, "busy for a moment only"
         assert process.second(running=MOST, answered=200, shed=5000) == 100
-        assert process.second(running=100, answered=240, shed=5000) == 120
-        assert process.second(running=120, answered=9000) == MOST
+        assert process.second(running=100, answered=220, shed=5000) == 110
+        assert process.second(running=110, answered=9000) == 110 + STEP
+
+    def test_fewer_as_long_as_answers_take_longer(self) -> None:
+        """Many quick answers, refusals say, hide how slow the others are."""
+        process = Process()
+        process.second(running=MOST, answered=5000)
+        seen = []
+        for _ in range(3):
+            process.admission.took(0.01)
+            process.admission.took(0.9)
+            seen.append(process.second(running=MOST, answered=5000))
+        assert seen == [112, 78, BUSY]
+        assert process.second(running=BUSY, answered=5000) == BUSY + STEP
 
     def test_never_less_than_a_few_and_all_again_once_it_is_over(self) -> None:
         process = Process()

@@ -56,6 +56,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._waited_s = 0
         self._unsent = 0
         self._unread_s = 0
+        self._began_at = 0.0
 
     # What arrives --------------------------------------------------------------------------------------------------
 
@@ -101,6 +102,7 @@ class BoundedHttp(HttpToolsProtocol):
         if not ADMISSION.admits(len(self.tasks)) and not self.url.startswith(b"/health") and not self._answering:
             self._shed()
         else:
+            self._began_at = self.loop.time()
             super().on_headers_complete()
 
     def _head_size(self) -> int:
@@ -119,6 +121,10 @@ class BoundedHttp(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def on_response_complete(self) -> None:
+        ADMISSION.took(self.loop.time() - self._began_at)
+        super().on_response_complete()
 
     # What is refused -----------------------------------------------------------------------------------------------
 
