@@ -11,6 +11,7 @@ import random
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.faults.planted.bugs import BUGS, Bug
 from tests.faults.planted.copies import DoesNotFit, Outcome, copy, try_out
@@ -27,9 +28,9 @@ class Row:
     right: bool
 
 
-def plant(bug: Bug, seed: int) -> Row:
+def plant(bug: Bug, seed: int, pristine: Path) -> Row:
     try:
-        with copy(bug.patches) as place:
+        with copy(bug.patches, pristine) as place:
             outcome = try_out(place, bug.plan, seed)
     except DoesNotFit as error:
         return Row(bug.name, bug.plan, Outcome(0.0), f"the patch no longer fits: {error}", right=False)
@@ -42,9 +43,8 @@ def plant(bug: Bug, seed: int) -> Row:
     return Row(bug.name, bug.plan, outcome, fitting[0], right=True)
 
 
-def control(plan: str, seed: int) -> Row:
-    with copy(()) as place:
-        outcome = try_out(place, plan, seed)
+def control(plan: str, seed: int, pristine: Path) -> Row:
+    outcome = try_out(pristine, plan, seed)
     told = outcome.failure or ("held" if outcome.held else "BROKEN: " + "; ".join(outcome.notes[:5]))
     return Row("none", plan, outcome, told, right=outcome.held)
 
@@ -63,6 +63,22 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def run(bugs: list[Bug], seed: int, *, control_only: bool) -> list[Row]:
+    rows: list[Row] = []
+    with copy() as pristine:  # the checkout may change meanwhile
+        if control_only:
+            for plan in dict.fromkeys(bug.plan for bug in bugs):
+                say(f"{plan}, nothing planted …")
+                rows.append(control(plan, seed, pristine))
+                say(f"  {rows[-1].told[:1000]} ({rows[-1].outcome.seconds:.0f} s)")
+            return rows
+        for bug in bugs:
+            say(f"{bug.name}: {bug.wrong}")
+            rows.append(plant(bug, seed, pristine))
+            say(f"  {rows[-1].told[:1000]} ({rows[-1].outcome.seconds:.0f} s)")
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.planted", description=__doc__)
     parser.add_argument("--only", default="", help=f"some of: {', '.join(bug.name for bug in BUGS)}")
@@ -74,17 +90,7 @@ def main() -> int:
         parser.error(f"no such bug: {', '.join(sorted(unknown))}")
     bugs = [bug for bug in BUGS if not only or bug.name in only]
     say(f"Seed {chosen.seed}.")
-    rows: list[Row] = []
-    if chosen.control:
-        for plan in dict.fromkeys(bug.plan for bug in bugs):
-            say(f"{plan}, nothing planted …")
-            rows.append(control(plan, chosen.seed))
-            say(f"  {rows[-1].told[:1000]} ({rows[-1].outcome.seconds:.0f} s)")
-    else:
-        for bug in bugs:
-            say(f"{bug.name}: {bug.wrong}")
-            rows.append(plant(bug, chosen.seed))
-            say(f"  {rows[-1].told[:1000]} ({rows[-1].outcome.seconds:.0f} s)")
+    rows = run(bugs, chosen.seed, control_only=chosen.control)
     right = sum(row.right for row in rows)
     what = "plans held" if chosen.control else "bugs were noticed"
     say(f"\n{table(rows)}\n\n{right} of {len(rows)} {what}, seed {chosen.seed}.")

@@ -38,15 +38,15 @@ class Outcome:
 
 
 @contextmanager
-def copy(patches: Sequence[Patch]) -> Iterator[Path]:
+def copy(patches: Sequence[Patch] = (), of: Path = ROOT) -> Iterator[Path]:
     """A directory with the patched code, gone afterwards."""
     place = Path(tempfile.mkdtemp(prefix="bursar-planted-"))
     try:
         for name in COPIED:
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns(".peers"))
+            if (of / name).is_dir():
+                shutil.copytree(of / name, place / name, ignore=shutil.ignore_patterns(".peers"))
             else:
-                shutil.copy2(ROOT / name, place / name)
+                shutil.copy2(of / name, place / name)
         for patch in patches:
             _apply(place, patch)
         yield place
