@@ -9,9 +9,10 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import asyncpg
@@ -19,6 +20,7 @@ import msgspec
 
 from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import ServiceUnavailable
+from bursar.db.group import GroupCommit
 
 if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
@@ -97,6 +99,7 @@ class Database:
         self._coming = 0
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._closed = False
+        self._look_ups: dict[str, GroupCommit[tuple[Any, ...], Record | None]] = {}
 
     @classmethod
     async def open(cls, url: str, *, size: int, wait_s: float = 2.0, name: str = "bursar", **session: str) -> Database:
@@ -171,6 +174,22 @@ class Database:
     async def execute(self, query: str, *arguments: Any) -> str:
         async with self.acquire() as connection:
             return await connection.execute(query, *arguments)
+
+    async def look_up(self, query: str, *key: Any) -> Record | None:
+        """The row of a key. Those who ask while a statement is under way share the next one.
+
+        The query takes an array for each part of the key, and gives with every row as `n` which key it is of.
+        """
+        group = self._look_ups.get(query)
+        if group is None:
+            group = self._look_ups[query] = GroupCommit(partial(self._look_up_all, query))
+        return await group.submit(key)
+
+    async def _look_up_all(self, query: str, keys: Sequence[tuple[Any, ...]]) -> list[Record | None]:
+        found: list[Record | None] = [None] * len(keys)
+        for row in await self.fetch(query, *map(list, zip(*keys, strict=True))):
+            found[row["n"] - 1] = row
+        return found
 
     async def _take(self) -> Connection:
         if self._closed:

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from bursar.db import tallies
 from bursar.db.listing import Listing
-from bursar.db.pool import Queryable, Record
+from bursar.db.pool import Database, Queryable, Record
 from bursar.db.rows import Rows
 from bursar.features.payments import reference
 
@@ -84,7 +84,19 @@ async def live_of(db: Queryable, orders: Sequence[tuple[int, str]]) -> dict[tupl
     return {(row["account_id"], row["identifier"]): row for row in rows}
 
 
+_FIND_MANY = """
+-- The limit keeps the planner to look-ups by key.
+SELECT wanted.n, payment.*
+FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS wanted (account_id, id, n)
+CROSS JOIN LATERAL (
+    SELECT * FROM payment WHERE account_id = wanted.account_id AND id = wanted.id LIMIT 1
+) AS payment
+"""
+
+
 async def find(db: Queryable, account_id: int, payment_id: int) -> Record | None:
+    if isinstance(db, Database):
+        return await db.look_up(_FIND_MANY, account_id, payment_id)
     return await db.fetchrow("SELECT * FROM payment WHERE account_id = $1 AND id = $2", account_id, payment_id)
 
 
