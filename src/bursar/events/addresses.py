@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from urllib.parse import urlsplit
 
@@ -96,6 +97,7 @@ class Target:
         return f"{'https' if self.secure else 'http'}://{self.authority}"
 
 
+@lru_cache(maxsize=4096)  # every attempt asks, and receivers are few
 def parse(url: str, rules: Rules) -> Target:
     """A well-written address, or `Refused`."""
     if len(url) > LONGEST_URL or not _PLAIN.fullmatch(url) or "\\" in url:
@@ -144,14 +146,19 @@ def _literal(host: str, *, bracketed: bool) -> Address | None:
 
 def check_address(address: Address, rules: Rules) -> None:
     """Raises unless this address may be connected to."""
+    if not _may_be_reached(address, rules):
+        raise Refused("does not lead to a public address")
+
+
+@lru_cache(maxsize=4096)
+def _may_be_reached(address: Address, rules: Rules) -> bool:
     if rules.loopback and _within(address, _LOOPBACK):
-        return
+        return True
     if isinstance(address, IPv4Address):
         public = address.is_global and not _within(address, _REFUSED_V4)
     else:
         public = address in _GLOBAL_V6 and not _within(address, _REFUSED_V6) and address.scope_id is None
-    if not public or _within(address, rules.refused):
-        raise Refused("does not lead to a public address")
+    return public and not _within(address, rules.refused)
 
 
 def _within(address: Address, networks: Sequence[Network]) -> bool:
