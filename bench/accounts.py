@@ -71,6 +71,7 @@ async def _fill(staged: Stage, server: Server, count: int) -> tuple[dict[str, An
         await connection.execute("VACUUM ANALYZE account, verification_link, bank_account, compliance_request")
     finally:
         await connection.close()
+    await staged.counted()
     return platform, str(accounts[count // 2][1])
 
 

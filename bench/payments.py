@@ -16,8 +16,6 @@ from bench import checks, load, report, requests, rows
 from bench.load import Result
 from bench.report import Case, Part
 from bench.stage import Server, Stage, stage
-from bursar.db import tallies
-from bursar.db.pool import Database
 
 CONNECTIONS = 32
 KEPT = 64  # replies that are compared with their replays
@@ -111,7 +109,7 @@ def _best_p50(results: list[Result]) -> float:
 
 def _reads(staged: Stage, app: Server, creating: Creating, seconds: float, times: int) -> dict[str, list[Result]]:
     """Of the payments that were just made: one after the other, and the newest 25."""
-    asyncio.run(counted(staged))
+    asyncio.run(staged.counted())
     secret = creating.merchant["secret_key"]
     page_path = "/v2/transactions?per_page=25"
     page = _fetch(app, page_path, secret)
@@ -137,14 +135,6 @@ def _reads(staged: Stage, app: Server, creating: Creating, seconds: float, times
         },
         times,
     )
-
-
-async def counted(staged: Stage) -> None:
-    """Lists are counted, as a worker does it all the time; none runs beside the creates."""
-    db = await Database.open(staged.urls.service, size=1)
-    while await tallies.count_all(db):
-        pass
-    await db.close()
 
 
 async def newest(staged: Stage, merchant_id: int) -> list[int]:

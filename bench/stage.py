@@ -27,8 +27,10 @@ import asyncpg
 from bench import flush, machine
 from bench.load import Result, result_of
 from bursar.core.crypto import new_sealing_pair
+from bursar.db import tallies
 from bursar.db.embedded import EmbeddedServer, Urls, binaries
 from bursar.db.migrate import migrate
+from bursar.db.pool import Database
 from bursar.settings import Settings, load
 
 OPERATOR_KEY = "bench-operator-key"
@@ -249,6 +251,13 @@ class Stage:
             return None
         made = result_of(times, len(times) / float(rate[1]))
         return replace(made, cpu_us={"pgbench": spent / made.answered * 1e6})
+
+    async def counted(self) -> None:
+        """Lists are counted, as a worker does it all the time, where none runs."""
+        db = await Database.open(self.urls.service, size=1)
+        while await tallies.count_all(db):
+            pass
+        await db.close()
 
     async def connect(self, url: str | None = None) -> asyncpg.Connection[asyncpg.Record]:
         return await asyncpg.connect(url or self.urls.owner, statement_cache_size=0)
