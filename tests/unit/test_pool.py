@@ -30,10 +30,11 @@ async def test_no_more_at_once_than_there_are(pool: Database) -> None:
     async def use() -> int:
         nonlocal most
         async with pool.acquire() as connection:
+            backend = int(await connection.fetchval("SELECT pg_backend_pid() FROM pg_sleep(0.02)"))
             most = max(most, pool.in_use)
-            return int(await connection.fetchval("SELECT pg_backend_pid()"))
+            return backend
 
-    backends = await asyncio.gather(*(use() for _ in range(40)))
+    backends = await asyncio.gather(*(use() for _ in range(12)))
     assert (len(set(backends)), most, pool.in_use) == (SIZE, SIZE, 0)
 
 

@@ -231,8 +231,10 @@ class Database:
             raise
 
     def _give_back(self, connection: Connection, error: BaseException | None = None) -> None:
-        """After a time-out or a cancellation nobody knows what the connection is still busy with: it is dropped."""
-        broken_off = error is not None and (isinstance(error, TimeoutError) or not isinstance(error, Exception))
+        """After a time-out, a loss or a cancellation nobody knows what state the connection is in: it is dropped."""
+        broken_off = error is not None and (
+            isinstance(error, (TimeoutError, *LOST)) or not isinstance(error, Exception)
+        )
         if self._closed or broken_off:
             connection.terminate()
         if connection.is_closed():
