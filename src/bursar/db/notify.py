@@ -40,7 +40,9 @@ class Hints:
         ready = asyncio.Event()
         self._task = asyncio.create_task(self._run(ready))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ready.wait(), 5)
+            # Not wait_for: Python 3.11's loses a cancellation that comes together with what it waits for.
+            async with asyncio.timeout(5):
+                await ready.wait()
 
     async def stop(self) -> None:
         if self._task is not None:

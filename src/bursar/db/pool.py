@@ -205,10 +205,15 @@ class Database:
         return await self._handed() or await self._new()
 
     async def _new(self) -> Connection:
-        """A connection in the place that was reserved for it."""
+        """A connection in the place that was reserved for it.
+
+        It is made apart: Python 3.11 can lose a cancellation that comes together with the connection.
+        """
+        making = asyncio.ensure_future(self._connect())
         try:
-            connection = await self._connect()
+            connection = await asyncio.shield(making)
         except BaseException:
+            making.add_done_callback(_drop)
             self._coming -= 1
             self._make_room()
             raise
@@ -265,6 +270,12 @@ class Database:
             if not turn.done():
                 return turn
         return None
+
+
+def _drop(making: asyncio.Future[Connection]) -> None:
+    """Ends a connection that nobody waits for any more."""
+    if not making.cancelled() and making.exception() is None:
+        making.result().terminate()
 
 
 async def persist(work: Callable[[], Awaitable[T]], *, tries: int = 4, after_loss: bool = True) -> T:
