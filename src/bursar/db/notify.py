@@ -45,10 +45,9 @@ class Hints:
                 await ready.wait()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        while self._task is not None and not self._task.done():
+            self._task.cancel()  # again, should it be lost while connecting: asyncpg waits with wait_for there
+            await asyncio.wait([self._task], timeout=1)
 
     def wake(self) -> None:
         """There is due work."""

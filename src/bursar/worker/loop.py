@@ -65,9 +65,10 @@ class Worker:
 
     async def run(self) -> None:
         """Sweeps until cancelled. A lost database is waited for."""
-        await self._hints.start()
-        beside = [asyncio.create_task(self._run_beside(sweep)) for sweep in self._sweeps if sweep.beside is not None]
+        beside: list[asyncio.Task[None]] = []
         try:
+            await self._hints.start()
+            beside += [asyncio.create_task(self._run_beside(one)) for one in self._sweeps if one.beside is not None]
             while True:
                 self._woken.clear()
                 try:
