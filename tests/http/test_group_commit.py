@@ -51,6 +51,13 @@ class TestSubmit:
         assert book.most <= 2
         assert max(map(len, book.batches)) <= 7
 
+    async def test_what_comes_at_once_is_shared_among_the_lanes(self) -> None:
+        book = Book(takes_s=0.01)
+        group = GroupCommit(book.flush, lanes=2)
+        await asyncio.gather(*(group.submit(number) for number in range(9)))
+        assert book.batches == [[0, 1, 2, 3, 4], [5, 6, 7, 8]]
+        assert book.most == 2
+
     @pytest.mark.parametrize("lanes", [1, 2])
     async def test_an_item_that_comes_just_as_a_lane_ends_is_not_forgotten(self, lanes: int) -> None:
         """Whoever was just answered submits again before the lane's end has been noticed."""

@@ -29,6 +29,7 @@ class GroupCommit(Generic[T, R]):
         self._largest = largest
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._busy = 0  # lanes that will still look for work
+        self._coming = 0  # of these, the ones that have not had their first look
         self._running: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T) -> R:
@@ -36,6 +37,7 @@ class GroupCommit(Generic[T, R]):
         self._waiting.append((item, future))
         if self._busy < self._lanes:
             self._busy += 1
+            self._coming += 1
             lane = asyncio.create_task(self._drain())
             self._running.add(lane)
             lane.add_done_callback(self._running.discard)
@@ -47,6 +49,7 @@ class GroupCommit(Generic[T, R]):
             await asyncio.wait(self._running)
 
     async def _drain(self) -> None:
+        self._coming -= 1
         try:
             await self._work()
         finally:
@@ -54,7 +57,9 @@ class GroupCommit(Generic[T, R]):
 
     async def _work(self) -> None:
         while self._waiting:
-            batch = [self._waiting.popleft() for _ in range(min(self._largest, len(self._waiting)))]
+            # What waits is shared with the lanes that are about to look, so that they work side by side.
+            share = -(-len(self._waiting) // (1 + self._coming))
+            batch = [self._waiting.popleft() for _ in range(min(self._largest, share))]
             try:
                 results: Sequence[R | Exception] = await self._flush([item for item, _ in batch])
             except Exception as error:  # whoever waits is told
