@@ -51,9 +51,9 @@ class TestSubmit:
         assert book.most <= 2
         assert max(map(len, book.batches)) <= 7
 
-    async def test_what_comes_at_once_is_shared_among_the_lanes(self) -> None:
+    async def test_what_comes_at_once_may_be_shared_among_the_lanes(self) -> None:
         book = Book(takes_s=0.01)
-        group = GroupCommit(book.flush, lanes=2)
+        group = GroupCommit(book.flush, lanes=2, shared=True)
         await asyncio.gather(*(group.submit(number) for number in range(9)))
         assert book.batches == [[0, 1, 2, 3, 4], [5, 6, 7, 8]]
         assert book.most == 2

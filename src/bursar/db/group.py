@@ -15,7 +15,11 @@ R = TypeVar("R")
 
 
 class GroupCommit(Generic[T, R]):
-    """Hands batches of items to `flush`, which returns one result or exception per item, in order."""
+    """Hands batches of items to `flush`, which returns one result or exception per item, in order.
+
+    What waits goes to the first lane that looks; with `shared`, each lane that is free gets its part of it. That pays
+    where a batch is more work for the database than for this process.
+    """
 
     def __init__(
         self,
@@ -23,10 +27,12 @@ class GroupCommit(Generic[T, R]):
         *,
         lanes: int = 2,
         largest: int = 64,
+        shared: bool = False,
     ) -> None:
         self._flush = flush
         self._lanes = lanes
         self._largest = largest
+        self._shared = shared
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._busy = 0  # lanes that will still look for work
         self._coming = 0  # of these, the ones that have not had their first look
@@ -57,8 +63,8 @@ class GroupCommit(Generic[T, R]):
 
     async def _work(self) -> None:
         while self._waiting:
-            # What waits is shared with the lanes that are about to look, so that they work side by side.
-            share = -(-len(self._waiting) // (1 + self._coming))
+            takers = 1 + self._coming if self._shared else 1
+            share = -(-len(self._waiting) // takers)
             batch = [self._waiting.popleft() for _ in range(min(self._largest, share))]
             try:
                 results: Sequence[R | Exception] = await self._flush([item for item, _ in batch])

@@ -19,7 +19,7 @@ from bursar.ledger.post import Posting, post
 class Writer:
     def __init__(self, db: Database, *, lanes: int = 2, largest: int = 32) -> None:
         self._db = db
-        self._group: GroupCommit[Journal, Posting] = GroupCommit(self._flush, lanes=lanes, largest=largest)
+        self._group: GroupCommit[Journal, Posting] = GroupCommit(self._flush, lanes=lanes, largest=largest, shared=True)
 
     async def post(self, journal: Journal) -> Posting:
         """Posts and commits one journal; what it met (posted, existing, insufficient) is in the result."""
