@@ -132,7 +132,7 @@ class TestMixedLoad:
 
 class TestWriter:
     async def test_fails_only_what_is_impossible(self, db: Database, urls: Urls) -> None:
-        writer = Writer(db)
+        writer = Writer(db, lanes=1)
         crooked = pay(2, 100)
         object.__setattr__(crooked.lines[0], "amount", -99)
         results = await asyncio.gather(
