@@ -33,14 +33,14 @@ _CLAIM = """
 -- Callbacks that are due and that nobody is applying: take the lease, in real time.
 UPDATE processor_inbox
 SET lease_until = clock_timestamp() + interval '30 seconds', lease_token = lease_token + 1, attempts = attempts + 1
-WHERE (account_id, provider, event_id) IN (
-    SELECT account_id, provider, event_id
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid
     FROM processor_inbox
     WHERE state = 'new' AND due_at <= $1 AND (lease_until IS NULL OR lease_until < clock_timestamp())
     ORDER BY due_at
     LIMIT $2
-)
-  AND state = 'new' AND (lease_until IS NULL OR lease_until < clock_timestamp())
+    FOR NO KEY UPDATE SKIP LOCKED
+))
 RETURNING account_id, provider, event_id, raw, attempts, lease_token
 """
 
@@ -117,8 +117,9 @@ def add_route(
 # Applying ----------------------------------------------------------------------------------------------------------
 
 
-async def claim(db: Database, now: datetime, limit: int = BATCH) -> list[Received]:
-    taken = [Received(**row) for row in await db.fetch(_CLAIM, now, limit)]
+async def claim(db: Database, now: datetime) -> list[Received]:
+    """A batch of what is due; a smaller one when nothing more is."""
+    taken = [Received(*row) for row in await db.fetch(_CLAIM, now, BATCH)]
     if taken:
         crashpoint("inbox.claimed")
     return taken

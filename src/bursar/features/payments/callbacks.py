@@ -5,7 +5,8 @@ all of it down in one transaction.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,15 +19,17 @@ from bursar.features.payments.acting import acting_on
 from bursar.features.payments.processor import processors_of
 from bursar.processors import inbox
 from bursar.processors.inbox import Received
-from bursar.processors.protocol import Callback, PaymentState, Rejected, Unknown
+from bursar.processors.protocol import Callback, CardProcessor, PaymentState, Rejected, Unknown
 
 log = structlog.get_logger()
 
-LANES = 2  # while the outcomes of one batch are written, the processor is asked about another
+LANES = 3  # while the outcomes of one batch are written, the processor is asked about others
+ROUNDS = 50  # batches of a lane before other work gets its turn
+
 DONE, LATER = "done", "later"
 Asked = dict[tuple[str, str], asyncio.Future[PaymentState]]
-
 Apply = Callable[[Desk, Callback, Received], Awaitable[None]]
+Processors = Mapping[str, CardProcessor]
 
 # Callbacks about other things than payments (payout, …), by the first word of their kind: `processors.inbox.sweep`
 # says what such a function must do.
@@ -44,13 +47,40 @@ class Heard:
 
 async def run(desk: Desk, now: datetime) -> int:
     """How many were dealt with. While a processor does not answer, that is none, and other sweeps get their turn."""
-    return sum(await asyncio.gather(*(_run(desk, now) for _ in range(LANES))))
-
-
-async def _run(desk: Desk, now: datetime) -> int:
     taken = await inbox.claim(desk.db, now)
+    if not taken:
+        return 0
+    with ExitStack() as kept:
+        processors = {
+            name: kept.enter_context(processor.in_touch()) for name, processor in processors_of(desk.settings).items()
+        }
+        lanes = [_lane(desk, processors, taken, now)]
+        if len(taken) == inbox.BATCH:  # there may be more
+            lanes += [_lane(desk, processors, None, now) for _ in range(LANES - 1)]
+        ended = await asyncio.gather(*lanes, return_exceptions=True)  # one that fails leaves the others to finish
+    for end in ended:
+        if isinstance(end, BaseException):
+            raise end
+    return sum(end for end in ended if isinstance(end, int))
+
+
+async def _lane(desk: Desk, processors: Processors, taken: list[Received] | None, now: datetime) -> int:
+    """One batch after another, beginning with `taken`, while there are whole ones and something comes of them."""
+    total = 0
+    for _ in range(ROUNDS):
+        if taken is None:
+            taken = await inbox.claim(desk.db, now)
+        done = await _apply(desk, processors, taken, now)
+        total += done
+        if done == 0 or len(taken) < inbox.BATCH:
+            break
+        taken = None
+    return total
+
+
+async def _apply(desk: Desk, processors: Processors, taken: Sequence[Received], now: datetime) -> int:
     asked: Asked = {}
-    answers = await asyncio.gather(*(_hear(desk, one, asked, now) for one in taken))
+    answers = await asyncio.gather(*(_hear(desk, processors, one, asked, now) for one in taken))
     heard = [one for one in answers if isinstance(one, Heard)]
     if heard:
         await _settle(desk, heard, now)
@@ -58,12 +88,12 @@ async def _run(desk: Desk, now: datetime) -> int:
     return len(taken) - answers.count(LATER)
 
 
-async def _hear(desk: Desk, received: Received, asked: Asked, now: datetime) -> Heard | str:
+async def _hear(desk: Desk, processors: Processors, received: Received, asked: Asked, now: datetime) -> Heard | str:
     """Asks about a payment, once for all that was told of it; anything else is done with here. Whatever goes wrong is
     tried again later.
     """
     try:
-        processor = processors_of(desk.settings)[received.provider]
+        processor = processors[received.provider]
         callback = processor.read_callback(received.raw)
         about = callback.kind.partition(".")[0]
         if about == "payment":
