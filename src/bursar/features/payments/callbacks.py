@@ -27,7 +27,6 @@ LANES = 3  # while the outcomes of one batch are written, the processor is asked
 ROUNDS = 50  # batches of a lane before other work gets its turn
 
 DONE, LATER = "done", "later"
-Asked = dict[tuple[str, str], asyncio.Future[PaymentState]]
 Apply = Callable[[Desk, Callback, Received], Awaitable[None]]
 Processors = Mapping[str, CardProcessor]
 
@@ -79,8 +78,7 @@ async def _lane(desk: Desk, processors: Processors, taken: list[Received] | None
 
 
 async def _apply(desk: Desk, processors: Processors, taken: Sequence[Received], now: datetime) -> int:
-    asked: Asked = {}
-    answers = await asyncio.gather(*(_hear(desk, processors, one, asked, now) for one in taken))
+    answers = await asyncio.gather(*(_hear(desk, processors, one, now) for one in taken))
     heard = [one for one in answers if isinstance(one, Heard)]
     if heard:
         await _settle(desk, heard, now)
@@ -88,19 +86,14 @@ async def _apply(desk: Desk, processors: Processors, taken: Sequence[Received], 
     return len(taken) - answers.count(LATER)
 
 
-async def _hear(desk: Desk, processors: Processors, received: Received, asked: Asked, now: datetime) -> Heard | str:
-    """Asks about a payment, once for all that was told of it; anything else is done with here. Whatever goes wrong is
-    tried again later.
-    """
+async def _hear(desk: Desk, processors: Processors, received: Received, now: datetime) -> Heard | str:
+    """Asks about a payment; anything else is done with here. Whatever goes wrong is tried again later."""
     try:
         processor = processors[received.provider]
         callback = processor.read_callback(received.raw)
         about = callback.kind.partition(".")[0]
         if about == "payment":
-            place = received.provider, callback.reference
-            if place not in asked:
-                asked[place] = asyncio.ensure_future(processor.confirm(callback.reference))
-            return Heard(received, callback, await asked[place])
+            return Heard(received, callback, await processor.confirm(callback.reference))
         if about == "refund":  # a refund is finished by who ordered it
             async with desk.db.transaction("callbacks") as db:
                 await inbox.done(db, received)
