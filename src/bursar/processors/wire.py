@@ -134,8 +134,6 @@ class _Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             self._fail(ConnectionResetError("the answer was not HTTP"))
-        if len(self._body) > LARGEST_REPLY:
-            self._fail(ConnectionResetError("the answer was too long"))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._fail(ConnectionResetError("the answer was cut off"))
@@ -144,6 +142,8 @@ class _Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         self._body += data
+        if len(self._body) > LARGEST_REPLY:
+            self._fail(ConnectionResetError("the answer was too long"))
 
     def on_message_complete(self) -> None:
         if self._answer is not None and not self._answer.done():
