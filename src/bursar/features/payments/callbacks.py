@@ -24,7 +24,7 @@ from bursar.processors.protocol import Callback, CardProcessor, PaymentState, Re
 log = structlog.get_logger()
 
 LANES = 3  # while the outcomes of one batch are written, the processor is asked about others
-ROUNDS = 50  # batches of a lane before other work gets its turn
+ROUNDS = 20  # batches of a lane before other work gets its turn
 
 DONE, LATER = "done", "later"
 Apply = Callable[[Desk, Callback, Received], Awaitable[None]]
@@ -78,15 +78,17 @@ async def _lane(desk: Desk, processors: Processors, taken: list[Received] | None
 
 
 async def _apply(desk: Desk, processors: Processors, taken: Sequence[Received], now: datetime) -> int:
-    answers = await asyncio.gather(*(_hear(desk, processors, one, now) for one in taken))
+    answers = await asyncio.gather(*(_hear(desk, processors, one) for one in taken))
     heard = [one for one in answers if isinstance(one, Heard)]
     if heard:
         await _settle(desk, heard, now)
         desk.wake()
-    return len(taken) - answers.count(LATER)
+    if later := [one for one, answer in zip(taken, answers, strict=True) if answer is LATER]:
+        await _try_again(desk, later, now)
+    return len(taken) - len(later)
 
 
-async def _hear(desk: Desk, processors: Processors, received: Received, now: datetime) -> Heard | str:
+async def _hear(desk: Desk, processors: Processors, received: Received) -> Heard | str:
     """Asks about a payment; anything else is done with here. Whatever goes wrong is tried again later."""
     try:
         processor = processors[received.provider]
@@ -103,22 +105,21 @@ async def _hear(desk: Desk, processors: Processors, received: Received, now: dat
         async with desk.db.transaction() as db:
             await inbox.quarantine(db, received, error.code)
     except Unknown:
-        await _try_again(desk, received, now)
         return LATER
     except Exception:
         log.exception("callback.not_applied", provider=received.provider, event_id=received.event_id)
-        await _try_again(desk, received, now)
         return LATER
     return DONE
 
 
-async def _try_again(desk: Desk, received: Received, now: datetime) -> None:
+async def _try_again(desk: Desk, taken: Sequence[Received], now: datetime) -> None:
     """Later; after a day of that, a person must look. The payment itself is still asked about at its own times."""
     async with desk.db.transaction() as db:
-        if received.attempts >= inbox.TRIES:
-            await inbox.quarantine(db, received, "not_applied")
-        else:
-            await inbox.later(db, received, now)
+        for received in taken:
+            if received.attempts >= inbox.TRIES:
+                await inbox.quarantine(db, received, "not_applied")
+            else:
+                await inbox.later(db, received, now)
 
 
 async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
@@ -128,7 +129,7 @@ async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
     except Exception:
         if len(heard) == 1:
             log.exception("callback.not_applied", event_id=heard[0].received.event_id)
-            await _try_again(desk, heard[0].received, now)
+            await _try_again(desk, [heard[0].received], now)
             return
         for one in heard:
             await _settle(desk, [one], now)
