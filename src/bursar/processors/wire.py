@@ -49,15 +49,15 @@ class Line:
     async def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes, timeout_s: float) -> Reply:
         """Raises TimeoutError or another OSError when there was no whole answer."""
         request = self._head(method, path, headers, len(body)) + body
-        async with asyncio.timeout(timeout_s):
-            # The other side may be closing a connection that was kept; only a question is sent twice.
-            if method == "GET" and (kept := self._kept()) is not None:
-                try:
-                    return await self._exchange(kept, request)
-                except ConnectionError:
-                    if kept.answered:
-                        raise
-            return await self._exchange(await self._connect(), request)
+        until = asyncio.get_running_loop().time() + timeout_s
+        # The other side may be closing a connection that was kept; only a question is sent twice.
+        if method == "GET" and (kept := self._kept()) is not None:
+            try:
+                return await self._exchange(kept, request, until)
+            except ConnectionError:
+                if kept.answered:
+                    raise
+        return await self._exchange(await self._connect(until), request, until)
 
     def close(self) -> None:
         self._closed = True
@@ -72,14 +72,15 @@ class Line:
                 return connection
         return None
 
-    async def _connect(self) -> _Connection:
+    async def _connect(self, until: float) -> _Connection:
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(_Connection, self._host, self._port, ssl=self._tls)
-        return connection
+        async with asyncio.timeout_at(until):
+            _, connection = await loop.create_connection(_Connection, self._host, self._port, ssl=self._tls)
+            return connection
 
-    async def _exchange(self, connection: _Connection, request: bytes) -> Reply:
+    async def _exchange(self, connection: _Connection, request: bytes, until: float) -> Reply:
         try:
-            return await connection.exchange(request)
+            return await connection.exchange(request, until)
         finally:
             if connection.reusable and not self._closed:
                 self._free.append(connection)
@@ -104,16 +105,22 @@ class _Connection(asyncio.Protocol):
         self.answered = False  # by so much as a byte
         self.reusable = False
 
-    async def exchange(self, request: bytes) -> Reply:
+    async def exchange(self, request: bytes, until: float) -> Reply:
+        """The answer, if it comes before that time of the loop."""
         assert self._transport is not None
         self.answered = self.reusable = False
         if self._transport.is_closing():
             raise ConnectionResetError("the connection was closed")
         self._parser = httptools.HttpResponseParser(self)
         self._body.clear()
-        self._answer = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
-        return await self._answer
+        loop = asyncio.get_running_loop()
+        self._answer = loop.create_future()
+        timer = loop.call_at(until, self._fail, TimeoutError("the answer did not come in time"))
+        try:
+            self._transport.write(request)
+            return await self._answer
+        finally:
+            timer.cancel()
 
     def close(self) -> None:
         self.reusable = False
