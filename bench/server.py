@@ -10,7 +10,6 @@ With BENCH_PROFILE=file, where a process spends its time is written there when i
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import signal
 import socket
@@ -116,7 +115,7 @@ async def outcomes() -> None:
     """The worker's loop with one sweep, which takes no more callbacks at a time than the floor has clients."""
     settings = load()
     logs.configure(settings, "bench")
-    inbox.claim = functools.partial(inbox.claim, limit=IN_FLIGHT)
+    inbox.BATCH = IN_FLIGHT
     db = await Database.open(settings.database_url.get_secret_value(), size=settings.pool_size, name="bench worker")
     try:
         running = asyncio.create_task(Worker(settings, db, (callbacks.SWEEP,)).run())

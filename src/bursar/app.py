@@ -202,6 +202,7 @@ async def serve_worker(settings: Settings) -> None:
     try:
         await guard.check_database(db, settings)
         running = asyncio.create_task(Worker(settings, db, SWEEPS).run())
+        settle_memory()
         _stop_on_signal(running.cancel)
         log.info("worker.ready")
         try:

@@ -48,6 +48,9 @@ class Rig:
     deaf: bool = False  # the shop answers callbacks with an error
     sent: list[StartPayment] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.keep = inbox.keeper(self.db)
+
     async def start(self, amount_minor: int = 10_000, currency: str = "GBP", key: str | None = None) -> Started:
         wanted = StartPayment(
             key=key or a_key(),
@@ -118,7 +121,7 @@ class _Ears:
         if self._rig.deaf:
             response.status = 503
             return
-        response.status = await inbox.receive(self._rig.db, self._rig.processor, request.headers_lower, raw)
+        response.status = await inbox.receive(self._rig.keep, self._rig.processor, request.headers_lower, raw)
         if response.status == 200:
             self._rig.heard.append(self._rig.processor.read_callback(raw))
 

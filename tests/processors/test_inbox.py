@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -43,7 +44,7 @@ async def callback(rig: Rig) -> Callback:
 async def post(rig: Rig, callback: Callback, raw: bytes | None = None) -> int:
     raw = msgspec.json.encode(callback) if raw is None else raw
     keys = LinkKeys.of(rig.settings.simulator_secret)
-    return await inbox.receive(rig.db, rig.processor, sign_callback(keys.callbacks, callback.event_id, raw), raw)
+    return await inbox.receive(rig.keep, rig.processor, sign_callback(keys.callbacks, callback.event_id, raw), raw)
 
 
 async def states(rig: Rig) -> list[tuple[str, str | None]]:
@@ -60,9 +61,21 @@ class TestReceiving:
         assert rig.processor.read_callback(row["raw"]) == callback
         assert await rig.db.fetchval("SELECT count(*) FROM processor_inbox") == 1
 
+    async def test_those_that_come_together_are_kept_and_a_bad_one_fails_alone(
+        self, rig: Rig, callback: Callback
+    ) -> None:
+        names = ["sev_one", "sev_\0", "sev_two", callback.event_id]
+        answers = await asyncio.gather(
+            *(post(rig, replace(callback, event_id=name)) for name in names), return_exceptions=True
+        )
+        assert [answers[0], *answers[2:]] == [200, 200, 200]
+        assert isinstance(answers[1], asyncpg.PostgresError)
+        kept = {row["event_id"] for row in await rig.db.fetch("SELECT event_id FROM processor_inbox")}
+        assert kept == {"sev_one", "sev_two", callback.event_id}
+
     async def test_nothing_unsigned_is_kept(self, rig: Rig, callback: Callback) -> None:
         forged = replace(callback, event_id="sev_forged")
-        assert await inbox.receive(rig.db, rig.processor, {}, msgspec.json.encode(forged)) == 401
+        assert await inbox.receive(rig.keep, rig.processor, {}, msgspec.json.encode(forged)) == 401
         assert await rig.db.fetchval("SELECT count(*) FROM processor_inbox") == 1
 
     async def test_what_makes_no_sense_is_refused(self, rig: Rig, callback: Callback) -> None:
@@ -101,6 +114,18 @@ class TestApplying:
         now = await instance_now(rig.db)
         batches = await asyncio.gather(*(inbox.claim(rig.db, now) for _ in range(4)))
         assert sorted(map(len, batches)) == [0, 0, 0, 1]
+
+    async def test_workers_that_come_together_each_get_a_batch(
+        self, rig: Rig, callback: Callback, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(inbox, "BATCH", 2)
+        names = {callback.event_id, *(f"sev_{n}" for n in range(7))}
+        for name in names:
+            await post(rig, replace(callback, event_id=name))
+        now = await instance_now(rig.db)
+        batches = await asyncio.gather(*(inbox.claim(rig.db, now) for _ in range(4)))
+        assert [len(batch) for batch in batches] == [2, 2, 2, 2]
+        assert {received.event_id for batch in batches for received in batch} == names
 
     async def test_a_worker_that_lost_its_lease_finishes_nothing(self, rig: Rig, callback: Callback) -> None:
         now = await instance_now(rig.db)

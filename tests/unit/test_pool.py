@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import asyncpg
 import pytest
@@ -133,3 +134,29 @@ async def test_a_look_up_that_fails_fails_for_all_who_share_it(pool: Database) -
     row = await pool.look_up(DOUBLED, 4)
     assert row is not None
     assert row["doubled"] == 8
+
+
+class TestArrays:
+    """What asyncpg makes of arrays, of which it is told that they are lists or tuples."""
+
+    @pytest.mark.parametrize("given", [[], [1, None, 3], (1, 2), [[1, 2], [3, 4]]])
+    async def test_of_numbers(self, pool: Database, given: object) -> None:
+        found = await pool.fetchval("SELECT $1::bigint[]", given)
+        assert found == (list(given) if isinstance(given, tuple) else given)
+
+    @pytest.mark.parametrize(
+        ("type_", "given"),
+        [
+            ("text", ["a", None, ""]),
+            ("bytea", [b"a", b""]),
+            ("jsonb", [{"a": [1, 2]}, None, {}]),
+            ("timestamptz", [datetime(2026, 1, 2, tzinfo=UTC)]),
+        ],
+    )
+    async def test_of_what_could_be_taken_for_arrays(self, pool: Database, type_: str, given: list[object]) -> None:
+        assert await pool.fetchval(f"SELECT $1::{type_}[]", given) == given
+
+    @pytest.mark.parametrize("given", ["abc", {1, 2}, 5])
+    async def test_of_what_is_neither_list_nor_tuple(self, pool: Database, given: object) -> None:
+        with pytest.raises(asyncpg.DataError):
+            await pool.fetchval("SELECT $1::bigint[]", given)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import asyncpg
 import msgspec
+from asyncpg.protocol import protocol
 
 from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import ServiceUnavailable
@@ -52,6 +53,10 @@ LOST = (
 )
 # Two transactions got in each other's way; running the loser again is safe.
 COLLIDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+# Of every element of an array asyncpg asks an abstract class whether it is an array, too, which takes longer than to
+# write it down; two plain classes know as well. So arrays are given as lists or tuples.
+protocol.IterableABC = (list, tuple)  # type: ignore[attr-defined]
 
 _encode_json = msgspec.json.Encoder(decimal_format="number").encode
 _decode_json = msgspec.json.Decoder(float_hook=Decimal).decode

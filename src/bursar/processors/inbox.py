@@ -17,13 +17,14 @@ import msgspec
 import structlog
 
 from bursar.core.crashpoints import crashpoint
-from bursar.db.pool import Connection, Database
+from bursar.db.group import GroupCommit
+from bursar.db.pool import LOST, Busy, Connection, Database
 from bursar.db.sweep import Desk, Sweep
 from bursar.processors.protocol import Callback, CardProcessor, NotAuthentic, Unknown
 
 PATH = "/processors/{provider}/callbacks"
 LARGEST_BODY = 64 * 1024
-BATCH = 32
+BATCH = 64
 WAITS = tuple(timedelta(seconds=seconds) for seconds in (1, 5, 30, 120, 600, 3600))
 TRIES = 24
 
@@ -33,14 +34,14 @@ _CLAIM = """
 -- Callbacks that are due and that nobody is applying: take the lease, in real time.
 UPDATE processor_inbox
 SET lease_until = clock_timestamp() + interval '30 seconds', lease_token = lease_token + 1, attempts = attempts + 1
-WHERE (account_id, provider, event_id) IN (
-    SELECT account_id, provider, event_id
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid
     FROM processor_inbox
     WHERE state = 'new' AND due_at <= $1 AND (lease_until IS NULL OR lease_until < clock_timestamp())
     ORDER BY due_at
     LIMIT $2
-)
-  AND state = 'new' AND (lease_until IS NULL OR lease_until < clock_timestamp())
+    FOR NO KEY UPDATE SKIP LOCKED
+))
 RETURNING account_id, provider, event_id, raw, attempts, lease_token
 """
 
@@ -64,7 +65,48 @@ def callback_url(public_url: str, provider: str) -> str:
 # Receiving ---------------------------------------------------------------------------------------------------------
 
 
-async def receive(db: Database, processor: CardProcessor, headers: Mapping[str, str], raw: bytes) -> int:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A callback on its way into the inbox."""
+
+    account_id: int
+    provider: str
+    event_id: str
+    kind: str
+    raw: bytes
+
+
+_KEEP = """
+-- Once each. In one order everywhere, so that two of these never wait for each other.
+INSERT INTO processor_inbox (account_id, provider, event_id, kind, raw, due_at, received_at)
+SELECT account_id, provider, event_id, kind, raw, now, now
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[])
+     AS told (account_id, provider, event_id, kind, raw),
+     instance_now() AS now
+ORDER BY account_id, provider, event_id
+ON CONFLICT (account_id, provider, event_id) DO NOTHING
+"""
+
+Keeper = GroupCommit[Told, None]
+
+
+def keeper(db: Database) -> Keeper:
+    """Keeps callbacks; those that come while others are written share the next statement."""
+
+    async def keep(told: Sequence[Told]) -> Sequence[Exception | None]:
+        columns = ([getattr(one, name) for one in told] for name in Told.__slots__)
+        try:
+            await db.execute(_KEEP, *columns)
+        except Exception as error:
+            if len(told) == 1 or isinstance(error, (Busy, *LOST)):
+                return [error] * len(told)
+            return [result for one in told for result in await keep([one])]  # so that a bad one fails alone
+        return [None] * len(told)
+
+    return GroupCommit(keep)
+
+
+async def receive(keep: Keeper, processor: CardProcessor, headers: Mapping[str, str], raw: bytes) -> int:
     """Keeps a callback and returns the status to answer. The second of two is answered like the first."""
     try:
         callback = processor.verify_callback(headers, raw)
@@ -74,19 +116,7 @@ async def receive(db: Database, processor: CardProcessor, headers: Mapping[str, 
         log.error("inbox.not_understood", provider=processor.name)
         return 422
     crashpoint("inbox.before_keep")
-    await db.execute(
-        """
-        INSERT INTO processor_inbox (account_id, provider, event_id, kind, raw, due_at, received_at)
-        SELECT $1, $2, $3, $4, $5, now, now
-        FROM instance_now() AS now
-        ON CONFLICT (account_id, provider, event_id) DO NOTHING
-        """,
-        callback.account_id,
-        processor.name,
-        callback.event_id,
-        callback.kind,
-        raw,
-    )
+    await keep.submit(Told(callback.account_id, processor.name, callback.event_id, callback.kind, raw))
     crashpoint("inbox.after_keep")
     return 200
 
@@ -95,6 +125,7 @@ def add_route(
     app: falcon.asgi.App[Any, Any], db: Database, processors: Mapping[str, CardProcessor], wake: Callable[[], None]
 ) -> None:
     """The address for callbacks, on the service's own application. `wake` tells the worker."""
+    keep = keeper(db)
 
     class Callbacks:
         async def on_post(self, request: falcon.asgi.Request, response: falcon.asgi.Response, provider: str) -> None:
@@ -107,7 +138,7 @@ def add_route(
             if len(raw) > LARGEST_BODY:
                 response.status = 413
                 return
-            response.status = await receive(db, processor, request.headers_lower, raw)
+            response.status = await receive(keep, processor, request.headers_lower, raw)
             if response.status == 200:
                 wake()
 
@@ -117,8 +148,9 @@ def add_route(
 # Applying ----------------------------------------------------------------------------------------------------------
 
 
-async def claim(db: Database, now: datetime, limit: int = BATCH) -> list[Received]:
-    taken = [Received(**row) for row in await db.fetch(_CLAIM, now, limit)]
+async def claim(db: Database, now: datetime) -> list[Received]:
+    """A batch of what is due; a smaller one when nothing more is."""
+    taken = [Received(*row) for row in await db.fetch(_CLAIM, now, BATCH)]
     if taken:
         crashpoint("inbox.claimed")
     return taken

@@ -8,6 +8,7 @@ yet: they will be operations of their own beside these.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -224,6 +225,10 @@ class Callback:
 
 class CardProcessor(Protocol):
     name: str
+
+    def in_touch(self) -> AbstractContextManager[CardProcessor]:
+        """The same processor, for many questions in a row: what they need to be cheap is kept meanwhile."""
+        ...
 
     async def start(self, payment: StartPayment) -> Started: ...
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -33,9 +35,11 @@ from bursar.settings import Settings
 
 T = TypeVar("T")
 
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}  # by what they decode; there are a handful
+
 
 class SimulatorClient:
-    """A `CardProcessor`. Holds no connection: make one wherever the settings are at hand."""
+    """A `CardProcessor`. Holds no connection unless it is `in_touch`: make one wherever the settings are at hand."""
 
     name = "simulator"
 
@@ -43,10 +47,18 @@ class SimulatorClient:
         self._url = url
         self._keys = LinkKeys.of(secret)
         self._timeout_s = timeout_s
+        self._line: wire.Line | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> SimulatorClient:
         return cls(settings.simulator_public_url, settings.simulator_secret, settings.processor_timeout_s)
+
+    @contextmanager
+    def in_touch(self) -> Iterator[SimulatorClient]:
+        with closing(wire.Line(self._url)) as line:
+            connected = copy.copy(self)
+            connected._line = line
+            yield connected
 
     # The protocol --------------------------------------------------------------------------------------------------
 
@@ -84,7 +96,7 @@ class SimulatorClient:
         return callback
 
     def read_callback(self, raw: bytes) -> Callback:
-        return msgspec.json.decode(raw, type=Callback)
+        return _decode(raw, Callback)
 
     # The controls of a test instance -----------------------------------------------------------------------------
 
@@ -116,7 +128,10 @@ class SimulatorClient:
         headers = {"content-type": "application/json", **sign_call(self._keys.calls, method, path, raw)}
         crashpoint("processor.before_call")
         try:
-            reply = await wire.send(method, self._url + path, headers, raw, self._timeout_s)
+            if self._line is not None:
+                reply = await self._line.send(method, path, headers, raw, self._timeout_s)
+            else:
+                reply = await wire.send(method, self._url + path, headers, raw, self._timeout_s)
             crashpoint("processor.answered")
         except OSError as error:
             raise Unknown(f"no answer from the processor: {type(error).__name__}") from None
@@ -124,13 +139,20 @@ class SimulatorClient:
             raise Unknown(f"the processor answered {reply.status}")
         try:
             if reply.status == 200:
-                return msgspec.json.decode(reply.body, type=kind)
+                return _decode(reply.body, kind)
             code = msgspec.json.decode(reply.body, type=dict[str, str]).get("error")
         except msgspec.MsgspecError:
             raise Unknown(f"the processor answered {reply.status} and no sense") from None
         if code in Rejected.CODES:
             raise Rejected(code)
         raise Unknown(f"the processor answered {reply.status} {code}")
+
+
+def _decode(raw: bytes, kind: type[T]) -> T:
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return cast("T", decoder.decode(raw))
 
 
 def _safe(reference: str) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from bursar.features.payments import callbacks
+from bursar.processors import inbox
 from tests.support.service import Party
 from tests.support.till import (
     AT_ONCE,
@@ -216,6 +218,19 @@ class TestTheProcessorMisbehaves:
         assert await till.status(merchant, payment) == "pending"
         await till.advance(seconds=60)
         await self.paid_once(till, merchant, payment)
+
+    async def test_it_tells_of_many_at_once(self, till: Till, merchant: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(inbox, "BATCH", 2)  # so that there are more than all lanes take at once
+        payments = [await till.create(merchant, f"order-{n}") for n in range(2 * callbacks.LANES + 3)]
+        await till.fault("payment", "late_callback", len(payments))
+        for payment in payments:
+            assert await till.pay(payment) == {"status": "processing", "error": None}
+        await till.advance(seconds=60)
+        assert {await till.status(merchant, payment) for payment in payments} == {"succeeded"}
+        assert (await till.events(merchant)).count("transaction.succeeded") == len(payments)
+        assert await till.ipns(merchant) == ["transaction.succeeded"] * len(payments)
+        assert await till.available(merchant) == D("49.04") * len(payments)
+        await till.books_agree()
 
     async def test_it_tells_of_an_older_failure_after_the_success(self, till: Till, merchant: Party) -> None:
         payment = await till.create(merchant)

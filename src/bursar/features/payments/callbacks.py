@@ -5,7 +5,8 @@ all of it down in one transaction.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,15 +19,16 @@ from bursar.features.payments.acting import acting_on
 from bursar.features.payments.processor import processors_of
 from bursar.processors import inbox
 from bursar.processors.inbox import Received
-from bursar.processors.protocol import Callback, PaymentState, Rejected, Unknown
+from bursar.processors.protocol import Callback, CardProcessor, PaymentState, Rejected, Unknown
 
 log = structlog.get_logger()
 
-LANES = 2  # while the outcomes of one batch are written, the processor is asked about another
-DONE, LATER = "done", "later"
-Asked = dict[tuple[str, str], asyncio.Future[PaymentState]]
+LANES = 3  # while the outcomes of one batch are written, the processor is asked about others
+ROUNDS = 20  # batches of a lane before other work gets its turn
 
+DONE, LATER = "done", "later"
 Apply = Callable[[Desk, Callback, Received], Awaitable[None]]
+Processors = Mapping[str, CardProcessor]
 
 # Callbacks about other things than payments (payout, …), by the first word of their kind: `processors.inbox.sweep`
 # says what such a function must do.
@@ -44,33 +46,56 @@ class Heard:
 
 async def run(desk: Desk, now: datetime) -> int:
     """How many were dealt with. While a processor does not answer, that is none, and other sweeps get their turn."""
-    return sum(await asyncio.gather(*(_run(desk, now) for _ in range(LANES))))
-
-
-async def _run(desk: Desk, now: datetime) -> int:
     taken = await inbox.claim(desk.db, now)
-    asked: Asked = {}
-    answers = await asyncio.gather(*(_hear(desk, one, asked, now) for one in taken))
+    if not taken:
+        return 0
+    with ExitStack() as kept:
+        processors = {
+            name: kept.enter_context(processor.in_touch()) for name, processor in processors_of(desk.settings).items()
+        }
+        lanes = [_lane(desk, processors, taken, now)]
+        if len(taken) == inbox.BATCH:  # there may be more
+            lanes += [_lane(desk, processors, None, now) for _ in range(LANES - 1)]
+        ended = await asyncio.gather(*lanes, return_exceptions=True)  # one that fails leaves the others to finish
+    for end in ended:
+        if isinstance(end, BaseException):
+            raise end
+    return sum(end for end in ended if isinstance(end, int))
+
+
+async def _lane(desk: Desk, processors: Processors, taken: list[Received] | None, now: datetime) -> int:
+    """One batch after another, beginning with `taken`, while there are whole ones and something comes of them."""
+    total = 0
+    for _ in range(ROUNDS):
+        if taken is None:
+            taken = await inbox.claim(desk.db, now)
+        done = await _apply(desk, processors, taken, now)
+        total += done
+        if done == 0 or len(taken) < inbox.BATCH:
+            break
+        taken = None
+    return total
+
+
+async def _apply(desk: Desk, processors: Processors, taken: Sequence[Received], now: datetime) -> int:
+    answers = await asyncio.gather(*(_hear(desk, processors, one) for one in taken))
     heard = [one for one in answers if isinstance(one, Heard)]
     if heard:
         await _settle(desk, heard, now)
         desk.wake()
-    return len(taken) - answers.count(LATER)
+    if later := [one for one, answer in zip(taken, answers, strict=True) if answer is LATER]:
+        await _try_again(desk, later, now)
+    return len(taken) - len(later)
 
 
-async def _hear(desk: Desk, received: Received, asked: Asked, now: datetime) -> Heard | str:
-    """Asks about a payment, once for all that was told of it; anything else is done with here. Whatever goes wrong is
-    tried again later.
-    """
+async def _hear(desk: Desk, processors: Processors, received: Received) -> Heard | str:
+    """Asks about a payment; anything else is done with here. Whatever goes wrong is tried again later."""
     try:
-        processor = processors_of(desk.settings)[received.provider]
+        processor = processors[received.provider]
         callback = processor.read_callback(received.raw)
         about = callback.kind.partition(".")[0]
         if about == "payment":
-            place = received.provider, callback.reference
-            if place not in asked:
-                asked[place] = asyncio.ensure_future(processor.confirm(callback.reference))
-            return Heard(received, callback, await asked[place])
+            return Heard(received, callback, await processor.confirm(callback.reference))
         if about == "refund":  # a refund is finished by who ordered it
             async with desk.db.transaction("callbacks") as db:
                 await inbox.done(db, received)
@@ -80,22 +105,21 @@ async def _hear(desk: Desk, received: Received, asked: Asked, now: datetime) -> 
         async with desk.db.transaction() as db:
             await inbox.quarantine(db, received, error.code)
     except Unknown:
-        await _try_again(desk, received, now)
         return LATER
     except Exception:
         log.exception("callback.not_applied", provider=received.provider, event_id=received.event_id)
-        await _try_again(desk, received, now)
         return LATER
     return DONE
 
 
-async def _try_again(desk: Desk, received: Received, now: datetime) -> None:
+async def _try_again(desk: Desk, taken: Sequence[Received], now: datetime) -> None:
     """Later; after a day of that, a person must look. The payment itself is still asked about at its own times."""
     async with desk.db.transaction() as db:
-        if received.attempts >= inbox.TRIES:
-            await inbox.quarantine(db, received, "not_applied")
-        else:
-            await inbox.later(db, received, now)
+        for received in taken:
+            if received.attempts >= inbox.TRIES:
+                await inbox.quarantine(db, received, "not_applied")
+            else:
+                await inbox.later(db, received, now)
 
 
 async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
@@ -105,7 +129,7 @@ async def _settle(desk: Desk, heard: Sequence[Heard], now: datetime) -> None:
     except Exception:
         if len(heard) == 1:
             log.exception("callback.not_applied", event_id=heard[0].received.event_id)
-            await _try_again(desk, heard[0].received, now)
+            await _try_again(desk, [heard[0].received], now)
             return
         for one in heard:
             await _settle(desk, [one], now)

@@ -52,7 +52,7 @@ class Change:
 class Result:
     """What is known of a payment now, or why the processor's word was not believed."""
 
-    payment: Mapping[str, Any] | None
+    payment: views.Row | None
     mismatch: str | None = None
 
 
@@ -65,7 +65,7 @@ async def apply(acts: Acts, said: Sequence[PaymentState]) -> list[Result]:
     """Applies what the processor said, in the open transaction. Events are left in `acts` for its owner to write."""
     places = [place_of(state) for state in said]
     rows = await queries.lock_many(acts.db, sorted(set(places)))
-    known = await queries.known_attempts(acts.db, list(rows))
+    known = await queries.known_attempts(acts.db, [place for place, row in rows.items() if row["attempts"]])
     problems = [mismatch(rows.get(place), state) for place, state in zip(places, said, strict=True)]
     newest: dict[tuple[int, int], PaymentState] = {}
     for place, state, problem in zip(places, said, problems, strict=True):
@@ -76,7 +76,7 @@ async def apply(acts: Acts, said: Sequence[PaymentState]) -> list[Result]:
         for place, state in newest.items()
     }
     await _write(acts, list(changes.values()))
-    now = {place: dict(row) for place, row in rows.items()} | {place: one.after for place, one in changes.items()}
+    now: dict[tuple[int, int], views.Row] = {**rows, **{place: one.after for place, one in changes.items()}}
     return [Result(now.get(place), problem) for place, problem in zip(places, problems, strict=True)]
 
 

@@ -150,6 +150,8 @@ async def attempts_of(db: Queryable, account_id: int, payment_ids: Sequence[int]
 
 async def known_attempts(db: Queryable, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], frozenset[str]]:
     """The processor's names of the attempts that are on record, per payment."""
+    if not places:
+        return {}
     rows = await db.fetch(
         """
         SELECT account_id, payment_id, array_agg(reference) AS names
