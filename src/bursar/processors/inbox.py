@@ -34,14 +34,14 @@ _CLAIM = """
 -- Callbacks that are due and that nobody is applying: take the lease, in real time.
 UPDATE processor_inbox
 SET lease_until = clock_timestamp() + interval '30 seconds', lease_token = lease_token + 1, attempts = attempts + 1
-WHERE ctid = ANY (ARRAY(
-    SELECT ctid
+WHERE (account_id, provider, event_id) IN (
+    SELECT account_id, provider, event_id
     FROM processor_inbox
     WHERE state = 'new' AND due_at <= $1 AND (lease_until IS NULL OR lease_until < clock_timestamp())
     ORDER BY due_at
     LIMIT $2
-    FOR NO KEY UPDATE SKIP LOCKED
-))
+)
+  AND state = 'new' AND (lease_until IS NULL OR lease_until < clock_timestamp())
 RETURNING account_id, provider, event_id, raw, attempts, lease_token
 """
 

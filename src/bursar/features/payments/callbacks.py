@@ -53,9 +53,10 @@ async def run(desk: Desk, now: datetime) -> int:
         processors = {
             name: kept.enter_context(processor.in_touch()) for name, processor in processors_of(desk.settings).items()
         }
-        lanes = [_lane(desk, processors, taken, now)]
+        turn = asyncio.Lock()
+        lanes = [_lane(desk, processors, turn, taken, now)]
         if len(taken) == inbox.BATCH:  # there may be more
-            lanes += [_lane(desk, processors, None, now) for _ in range(LANES - 1)]
+            lanes += [_lane(desk, processors, turn, None, now) for _ in range(LANES - 1)]
         ended = await asyncio.gather(*lanes, return_exceptions=True)  # one that fails leaves the others to finish
     for end in ended:
         if isinstance(end, BaseException):
@@ -63,12 +64,18 @@ async def run(desk: Desk, now: datetime) -> int:
     return sum(end for end in ended if isinstance(end, int))
 
 
-async def _lane(desk: Desk, processors: Processors, taken: list[Received] | None, now: datetime) -> int:
-    """One batch after another, beginning with `taken`, while there are whole ones and something comes of them."""
+async def _lane(
+    desk: Desk, processors: Processors, turn: asyncio.Lock, taken: list[Received] | None, now: datetime
+) -> int:
+    """One batch after another, beginning with `taken`, while there are whole ones and something comes of them.
+
+    Lanes claim in turn: two at the same time would reach for the same callbacks, and one would get nothing.
+    """
     total = 0
     for _ in range(ROUNDS):
         if taken is None:
-            taken = await inbox.claim(desk.db, now)
+            async with turn:
+                taken = await inbox.claim(desk.db, now)
         done = await _apply(desk, processors, taken, now)
         total += done
         if done == 0 or len(taken) < inbox.BATCH:
