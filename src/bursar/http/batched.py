@@ -109,14 +109,12 @@ NOT_SO_SIMPLE = "BU001"  # what the database says when not every row and key of 
 @lru_cache
 def _at_once(rows: Rows) -> str:
     """Keys, rows and events in one statement, which is its own transaction: all of them, or none."""
-    events = len(idempotency.NEW.given) + 1
-    first = events + len(outbox.EVENTS.given)
     return f"""
     WITH patience AS MATERIALIZED ({idempotency.PATIENCE}),
     claimed AS ({idempotency.NEW.insert(1, after="patience")} RETURNING 1),
-    told AS ({outbox.EVENTS.insert(events)}),
-    written AS ({rows.insert(first)} RETURNING 1)
-    SELECT batch_complete((SELECT count(*) FROM claimed), (SELECT count(*) FROM written), ${first + len(rows.given)})
+    told AS ({outbox.EVENTS.insert(2)}),
+    written AS ({rows.insert(3)} RETURNING 1)
+    SELECT batch_complete((SELECT count(*) FROM claimed), (SELECT count(*) FROM written), cardinality($1))
     """  # noqa: S608 - declared pieces
 
 
@@ -166,17 +164,13 @@ class _Batch:
         rows, positions = self.handler.rows, list(self.prepared)
         if rows is None or not positions:
             return rows is not None
+        now = self.contexts[0].now
         try:
             await db.execute(
                 _at_once(rows),
-                *idempotency.arrays(
-                    [self.claim(position) for position in positions],
-                    [self.replies[position] for position in positions],
-                    self.contexts[0].now,
-                ),
-                *outbox.arrays([event for position in positions for event in self.contexts[position].events]),
-                *rows.arrays([self.prepared[position].values or {} for position in positions]),
-                len(positions),
+                [idempotency.new_row(self.claim(position), self.replies[position], now) for position in positions],
+                [event for position in positions for event in self.contexts[position].events],
+                [rows.row(self.prepared[position].values or {}) for position in positions],
             )
         except asyncpg.LockNotAvailableError:
             return False

@@ -150,8 +150,7 @@ WITH patience AS MATERIALIZED (
         (account_id, family, scope, key, fingerprint, status, headers, body, created_at, expires_at)
     SELECT k.*
     FROM patience
-    CROSS JOIN unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::smallint[], $7::text[],
-                      $8::bytea[], $9::timestamptz[], $10::timestamptz[]) AS k
+    CROSS JOIN unnest($1::new_idempotency_key[]) AS k
     ON CONFLICT (account_id, family, scope, key) DO UPDATE
         SET fingerprint = excluded.fingerprint, status = excluded.status, headers = excluded.headers,
             body = excluded.body, sealed = false,
@@ -159,7 +158,7 @@ WITH patience AS MATERIALIZED (
         WHERE held.expires_at <= excluded.created_at AND held.status IS NOT NULL
     RETURNING account_id, family, scope, key
 )
-SELECT account_id, family, scope, key, set_config('lock_timeout', $11, true)
+SELECT account_id, family, scope, key, set_config('lock_timeout', $2, true)
 FROM (SELECT * FROM claimed ORDER BY key) AS claimed  -- sorted, so that all are claimed before patience ends
 """
 
@@ -167,35 +166,25 @@ FROM (SELECT * FROM claimed ORDER BY key) AS claimed  -- sorted, so that all are
 PATIENCE = "SELECT set_config('lock_timeout', '250ms', true)"  # a twin in flight elsewhere is not waited for long
 NEW = Rows(
     "idempotency_key",
-    given={
-        "account_id": "bigint", "family": "text", "scope": "text", "key": "text", "fingerprint": "bytea",
-        "status": "smallint", "headers": "text", "body": "bytea", "created_at": "timestamptz",
-        "expires_at": "timestamptz",
-    },
+    given=(
+        "account_id", "family", "scope", "key", "fingerprint", "status", "headers", "body", "created_at", "expires_at",
+    ),
     unless="ON CONFLICT DO NOTHING",
 )  # fmt: skip
 
 
-def arrays(wanted: Sequence[Claim], replies: Sequence[Stored], now: datetime) -> list[list[Any]]:
-    """The keys with their replies, as the columns of `NEW`."""
-    return [
-        [claim.owner_id for claim in wanted],
-        [claim.family.name for claim in wanted],
-        [claim.scope for claim in wanted],
-        [claim.key for claim in wanted],
-        [claim.fingerprint for claim in wanted],
-        [reply.status for reply in replies],
-        [_pack(reply.headers) for reply in replies],
-        [reply.body for reply in replies],
-        [now] * len(wanted),
-        [now + claim.keep for claim in wanted],
-    ]
+def new_row(wanted: Claim, reply: Stored, now: datetime) -> tuple[Any, ...]:
+    """A key with its reply, as a row of `NEW`."""
+    return (
+        *wanted.identity, wanted.fingerprint, reply.status, _pack(reply.headers), reply.body, now, now + wanted.keep,
+    )  # fmt: skip
 
 
 async def claim_many(db: Connection, wanted: Sequence[Claim], replies: Sequence[Stored], now: datetime) -> set[int]:
     """Claims and completes many keys in one statement; returns the positions that were free."""
+    new = [new_row(claim, reply, now) for claim, reply in zip(wanted, replies, strict=True)]
     try:
-        rows = await db.fetch(_CLAIM_MANY, *arrays(wanted, replies, now), SESSION["lock_timeout"])
+        rows = await db.fetch(_CLAIM_MANY, new, SESSION["lock_timeout"])
     except asyncpg.LockNotAvailableError as error:
         if len(wanted) > 1:
             raise  # one of them; run alone, each will know
