@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -29,8 +28,7 @@ class Event(NamedTuple):
     audience: Audience = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """The request that made something happen; none, when it fell due by itself."""
 
     request_id: str | None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from bursar.core.errors import UnknownFields, ValidationFailed
 from bursar.db.pool import Connection, Database
@@ -19,8 +20,7 @@ from bursar.http.instance import Instance
 from bursar.http.routes import Route
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(msgspec.Struct):
     instance: Instance
     route: Route
     request_id: str
@@ -28,18 +28,18 @@ class Exchange:
     target_path: str  # exactly as sent, without the query
     path: Mapping[str, str]
     sandbox: bool
-    started: float = field(default_factory=time.perf_counter)
+    started: float = msgspec.field(default_factory=time.perf_counter)
     address: str = ""
     raw: bytes = b""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = {}
+    query: Mapping[str, str] = {}
     parts: Parts | None = None
     key: str = ""
     claim: Claim | None = None
     caller: Caller | None = None
     account: Account | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    tried: set[datetime] = field(default_factory=set)  # when it claimed its key: a row of that moment is its own
+    headers: dict[str, str] = {}
+    tried: set[datetime] = set()  # when it claimed its key: a row of that moment is its own
 
     def ctx(self, db: Connection | Database, now: datetime | None = None) -> Ctx:
         assert self.account is not None

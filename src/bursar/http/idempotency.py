@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
 import msgspec
+from msgspec.structs import replace
 
 from bursar.core.crypto import CannotOpen, open_for_reader, seal_for_reader
 from bursar.core.errors import (
@@ -35,18 +35,16 @@ MONTH = timedelta(days=30)
 TWIN_WAIT_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """A reply as it went out: status, the headers that belong to it, and its exact bytes."""
 
     status: int
     body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = {}
     replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """One use of a key. `scope` and `fingerprint` follow the family's rule of what the same request is."""
 
     owner_id: int
@@ -61,8 +59,7 @@ class Claim:
         return self.owner_id, self.family.name, self.scope, self.key
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """A key that somebody used before."""
 
     fingerprint: bytes
@@ -83,11 +80,10 @@ def new_claim(
 ) -> Claim:
     """`content` is the raw body, or for uploads a digest of the parsed parts, since clients change the boundary."""
     place = f"{method} {path}"
-    scope = {
-        KeyScope.TARGET_METHOD_PATH: f"{target_id} {place}",
-        KeyScope.METHOD_PATH: place,
-        KeyScope.OWNER: "",
-    }[family.key_scope]
+    if family.key_scope is KeyScope.TARGET_METHOD_PATH:
+        scope = f"{target_id} {place}"
+    else:
+        scope = place if family.key_scope is KeyScope.METHOD_PATH else ""
     fingerprint = hashlib.sha256(f"{place}\n{target_id}\n".encode() + content).digest()
     return Claim(owner_id, family, scope, key, fingerprint, keep)
 
