@@ -139,11 +139,7 @@ class _Batch:
     async def draw(self, db: Connection) -> None:
         """Ids and the time come first, so that the reply's bytes are known when its row is written."""
         row = await db.fetchrow(
-            """
-            SELECT instance_now() AS now, ARRAY(SELECT nextval($1::text::regclass) FROM generate_series(1, $2)) AS ids
-            """,
-            self.handler.sequence,
-            len(self.items),
+            "SELECT now, ids FROM batch_draw($1::text::regclass, $2)", self.handler.sequence, len(self.items)
         )
         assert row is not None
         for position, (exchange, body) in enumerate(self.items):

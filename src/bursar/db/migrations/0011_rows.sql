@@ -70,3 +70,14 @@ CREATE TYPE new_payment_link AS (
     expires_at             timestamptz,
     created_at             timestamptz
 );
+
+-- The time and the ids of a batch, in a transaction of their own. It is not worth a flush: whatever uses the ids is
+-- committed after it, and that flush covers both.
+CREATE FUNCTION batch_draw(p_sequence regclass, p_count integer, OUT now timestamptz, OUT ids bigint[])
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    now := instance_now();
+    ids := ARRAY(SELECT nextval(p_sequence) FROM generate_series(1, p_count));
+END
+$$;
