@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bursar.core.errors import UnknownFields, ValidationFailed
-from bursar.db.pool import Connection, Database
+from bursar.db.pool import Connection, Database, Record
 from bursar.http import body as bodies
 from bursar.http.body import Parts
 from bursar.http.caller import admit
@@ -39,6 +40,7 @@ class Exchange(msgspec.Struct):
     caller: Caller | None = None
     account: Account | None = None
     headers: dict[str, str] = {}
+    drawing: asyncio.Task[Record] | None = None  # what its batch will need, asked for ahead
     tried: set[datetime] = set()  # when it claimed its key: a row of that moment is its own
 
     def ctx(self, db: Connection | Database, now: datetime | None = None) -> Ctx:

@@ -109,6 +109,8 @@ class Pipeline:
                 self.instance.db, f"{family.name}:address", exchange.address, family.address_per_minute
             )
         exchange.caller = await self._authenticate(exchange, received)
+        if isinstance(route.handler, Batched) and not exchange.sandbox:
+            self._batches.foresee(exchange, route.handler)
         _decode(exchange, received)
         exchange.account = await self._scope(exchange, received)
         await self._limit(exchange)
