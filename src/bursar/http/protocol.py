@@ -49,6 +49,8 @@ def _write_at_once(cycle: RequestResponseCycle, status: int, head: bytes, body: 
     """An ordinary reply in one piece, its head complete; False when it is not so ordinary, and nothing was written."""
     if cycle.flow.write_paused or not cycle.keep_alive or cycle.scope["method"] == "HEAD":
         return False
+    for name, value in cycle.default_headers:  # the date
+        head = b"%b: %b\r\n%b" % (name, value, head)
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = False
     if not cycle.disconnected:
