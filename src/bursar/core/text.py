@@ -257,7 +257,7 @@ _cached_kind = lru_cache(maxsize=4096)(_judge)
 
 def _is_plain(tree: dict[str, object]) -> bool:
     """Whether an object holds no other, and no name that could be a card's: as nearly all bodies do."""
-    if not _are_plain(tuple(tree)):
+    if len(tree) > 32 or sum(map(len, tree)) > 512 or not _are_plain(tuple(tree)):  # nothing large in the cache
         return False
     for value in tree.values():  # noqa: SIM110 - a generator would cost as much as all the rest
         if isinstance(value, _CONTAINERS):
@@ -267,8 +267,7 @@ def _is_plain(tree: dict[str, object]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _are_plain(names: tuple[str, ...]) -> bool:
-    short = len(names) <= 32 and all(len(name) <= _MAX_SEGMENT_CHARS for name in names)
-    return short and all(_kind(name) is _Kind.PLAIN for name in names)
+    return all(_judge(name) is _Kind.PLAIN for name in names)
 
 
 def _is_forbidden_value(value: object) -> bool:

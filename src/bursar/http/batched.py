@@ -45,7 +45,12 @@ class Batches:
             return
         drawing = asyncio.create_task(_draw(exchange.instance.db, handler.sequence, 1))
         exchange.drawing = self._drawing[name] = drawing
-        drawing.add_done_callback(lambda _: self._drawing.pop(name).exception())  # nobody else may look for it
+        drawing.add_done_callback(lambda _: self._drawn(name))
+
+    def _drawn(self, name: str) -> None:
+        drawing = self._drawing.pop(name)
+        if not drawing.cancelled():
+            drawing.exception()  # of a request that was refused meanwhile nobody else would look
 
     async def run(self, exchange: Exchange, handler: Batched) -> Stored:
         body = await _body_unless_held(exchange)

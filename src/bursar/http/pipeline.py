@@ -111,13 +111,13 @@ class Pipeline:
                 self.instance.db, f"{family.name}:address", exchange.address, family.address_per_minute
             )
         exchange.caller = await self._authenticate(exchange, received)
-        if isinstance(route.handler, Batched) and not exchange.sandbox:
-            self._batches.foresee(exchange, route.handler)
         _decode(exchange, received)
         exchange.account = await self._scope(exchange, received)
         await self._limit(exchange)
         if not route.writes:
             return await self._read(exchange)
+        if isinstance(route.handler, Batched) and not exchange.sandbox:
+            self._batches.foresee(exchange, route.handler)
         self._check_signature(exchange, received)
         return await self._write(exchange, received)
 
