@@ -137,6 +137,22 @@ class TestTheirKeys:
             assert await effects(either, text) == 1
 
 
+class TestARequestAlone:
+    async def test_has_an_id_and_a_time_of_its_own(self, either: Service, merchant: Party) -> None:
+        """Both are drawn while it is judged; what was drawn for a request that was refused is used by nobody."""
+        await _enter(either, merchant, new_key())
+        refused = await write(either, "legacy", merchant, "/entries", {"text": ""})
+        assert (refused.status_code, code(refused)) == (422, "validation_error")
+        before = await either.db.fetchrow("SELECT nextval('webhook_id') AS id, instance_now() AS now")
+        text = new_key()
+        reply = await _enter(either, merchant, text)
+        row = await either.db.fetchrow("SELECT id, created_at FROM webhook WHERE description = $1", text)
+        assert before is not None
+        assert row is not None
+        assert reply.json()["data"]["id"] == row["id"] > before["id"]
+        assert row["created_at"] > before["now"]
+
+
 class TestManyClientsForAWhile:
     async def test_every_request_is_answered_and_nothing_is_written_twice(self, bursar: Service) -> None:
         """Sequential clients side by side: no item may be left waiting when a lane has just gone idle."""

@@ -70,6 +70,30 @@ class TestOneAnswerAndTheEnd:
         assert statuses(received) in ([413], [400])
 
 
+class TestReplies:
+    async def test_are_the_same_however_they_are_written(self, bursar: Service) -> None:
+        """In one piece while the connection is kept, and otherwise head and body."""
+        kept = await talk(bursar, b"GET /v2/account HTTP/1.1\r\nHost: x\r\n\r\n", until_closed=False)
+        head, _, body = (
+            await talk(bursar, b"GET /v2/account HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        ).partition(b"\r\n\r\n")
+        kept_head, _, kept_body = kept.partition(b"\r\n\r\n")
+        assert body.startswith(kept_body)
+        assert {*_lines(head)} == {*_lines(kept_head), b"connection: close"}
+
+    async def test_to_head_have_no_body(self, bursar: Service) -> None:
+        asked = b"HEAD /v2/account HTTP/1.1\r\nHost: x\r\n\r\n" + LIVE.replace(
+            b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"
+        )
+        received = await talk(bursar, asked)
+        assert statuses(received) == [401, 200]
+        assert b"authent" not in received
+
+
+def _lines(head: bytes) -> list[bytes]:
+    return [line for line in head.split(b"\r\n") if not line.startswith(b"service-request-id")]
+
+
 class TestTrailers:
     async def test_are_not_headers(self, bursar: Service) -> None:
         merchant = await bursar.open_account()

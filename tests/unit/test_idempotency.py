@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bursar.core.errors import BillingReviewRequired, DuplicateRequest, IdempotencyConflict, InvalidIdempotencyKey
 from bursar.core.text import is_forbidden

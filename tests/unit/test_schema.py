@@ -11,6 +11,11 @@ import pytest_asyncio
 from tests.support import databases
 
 from bursar.db.embedded import Urls
+from bursar.db.rows import Rows
+from bursar.events import outbox
+from bursar.features.payment_links import queries as payment_links
+from bursar.features.payments import queries as payments
+from bursar.http import idempotency
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -69,6 +74,31 @@ async def _columns(owner: asyncpg.Connection[Any], table: str) -> set[str]:
         "SELECT column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name = $1", table
     )
     return {row["column_name"] for row in rows}
+
+
+async def _attributes(owner: asyncpg.Connection[Any], relation: str) -> dict[str, str]:
+    """The columns of a table, or the attributes of a type, in order, with their types."""
+    rows = await owner.fetch(
+        """
+        SELECT attname AS name, format_type(atttypid, atttypmod) AS type
+        FROM pg_attribute
+        WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped
+        ORDER BY attnum
+        """,
+        relation,
+    )
+    return {row["name"]: row["type"] for row in rows}
+
+
+class TestRowsThatComeTogether:
+    @pytest.mark.parametrize("rows", [idempotency.NEW, outbox.EVENTS, payments.NEW, payment_links.NEW])
+    async def test_their_type_has_the_given_columns_as_the_table_has_them(
+        self, owner: asyncpg.Connection[Any], rows: Rows
+    ) -> None:
+        attributes = await _attributes(owner, f"new_{rows.table}")
+        columns = await _attributes(owner, rows.table)
+        assert tuple(attributes) == rows.given
+        assert attributes == {name: columns[name] for name in rows.given}
 
 
 class TestTheClassesOfTables:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bursar.core.errors import ApiError, InvalidSignature, InvalidTimestamp, MalformedSignature
 from bursar.http.signing import Signed, five_lines, six_lines, timestamp_and_body, verify

@@ -226,6 +226,7 @@ class Fee:
         return self.fixed_minor + percentage(amount_minor, self.percent)
 
 
+@lru_cache(maxsize=4096)  # an amount is judged more than once, and a shop's prices are few
 def _parse_text(text: str, decimals: int) -> int:
     if len(text) > _MAX_WIRE_CHARS:
         raise InvalidAmount(f"must be a decimal number of at most {_MAX_WIRE_CHARS} characters")

@@ -134,7 +134,6 @@ _IBAN_HEAD: Final = re.compile(r"[A-Za-z]{2}(?:[0-9]{2} ?[A-Za-z]{4} ?)?\Z")
 _IBAN_HEAD_CHARS: Final = 10
 _SECRET: Final = re.compile(r"(?:[sr]k_(?:live|test)_|whsec_)[A-Za-z0-9_+/=-]+|\bop_[A-Za-z0-9_-]{32,}")
 _WHOLE_SECRET: Final = re.compile(r"(?:[sr]k_(?:live|test)_|whsec_)[A-Za-z0-9+/]{16}")  # not a mere mention of one
-_SECRET_BYTES: Final = (b"k_live_", b"k_test_", b"whsec_")
 
 _CONTAINERS: Final = (dict, list)
 
@@ -170,9 +169,11 @@ def may_contain_forbidden(raw: bytes) -> bool:
     # Escapes and other scripts could hide digits from this test, so such bodies are always looked at closely.
     return (
         not raw.isascii()
-        or b"\\u" in raw
+        or (b"\\" in raw and b"\\u" in raw)
         or _ENOUGH_ZEROS in raw.translate(_DIGITS_TO_ZEROS, _RAW_SEPARATORS)
-        or any(start in raw for start in _SECRET_BYTES)
+        or b"k_live_" in raw
+        or b"k_test_" in raw
+        or b"whsec_" in raw
     )
 
 
@@ -183,6 +184,12 @@ def card_data_paths(tree: object, *, values: bool = True) -> list[str]:
     """
     if values and _is_forbidden_value(tree):
         return [""]
+    if not values and isinstance(tree, dict) and _is_plain(tree):
+        return []
+    return [_dotted(path) for path in _found(tree, values)]
+
+
+def _found(tree: object, values: bool) -> list[_Path]:
     found: list[_Path] = []
     pending: list[_Place] = [(tree, None, False)]
     for node, path, in_card in pending:  # grows as it is walked, so that depth costs no stack
@@ -202,7 +209,7 @@ def card_data_paths(tree: object, *, values: bool = True) -> list[str]:
                     found.append((path, str(index)))
         if len(found) >= MAX_PATHS:
             break
-    return [_dotted(path) for path in found[:MAX_PATHS]]
+    return found[:MAX_PATHS]
 
 
 def text_problem(text: str) -> str | None:
@@ -246,6 +253,21 @@ def _judge(name: str) -> _Kind:
 
 
 _cached_kind = lru_cache(maxsize=4096)(_judge)
+
+
+def _is_plain(tree: dict[str, object]) -> bool:
+    """Whether an object holds no other, and no name that could be a card's: as nearly all bodies do."""
+    if len(tree) > 32 or sum(map(len, tree)) > 512 or not _are_plain(tuple(tree)):  # nothing large in the cache
+        return False
+    for value in tree.values():  # noqa: SIM110 - a generator would cost as much as all the rest
+        if isinstance(value, _CONTAINERS):
+            return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _are_plain(names: tuple[str, ...]) -> bool:
+    return all(_judge(name) is _Kind.PLAIN for name in names)
 
 
 def _is_forbidden_value(value: object) -> bool:

@@ -49,6 +49,10 @@ class GroupCommit(Generic[T, R]):
             lane.add_done_callback(self._running.discard)
         return await future
 
+    @property
+    def at_work(self) -> bool:
+        return self._busy > 0
+
     async def settled(self) -> None:
         """Waits until nothing is being flushed."""
         while self._running:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,8 +16,9 @@ from bursar.events.catalogue import CATALOGUE, Audience
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
+    """A row of the outbox, as `EVENTS` has it."""
+
     account_id: int
     event_id: str
     type: str
@@ -28,8 +28,7 @@ class Event:
     audience: Audience = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """The request that made something happen; none, when it fell due by itself."""
 
     request_id: str | None
@@ -73,22 +72,15 @@ def new_event(
 
 EVENTS = Rows(
     "event",
-    given={
-        "account_id": "bigint", "event_id": "text", "type": "text", "platform_id": "bigint", "body": "bytea",
-        "created_at": "timestamptz", "audience": "text",
-    },
+    given=Event._fields,
     derived={"id": "nextval('event_id')"},
-)  # fmt: skip
+)
 _INSERT = EVENTS.insert()
-
-
-def arrays(events: Sequence[Event]) -> list[list[Any]]:
-    return [[getattr(event, name) for event in events] for name in EVENTS.given]
 
 
 async def write(db: Queryable, events: Sequence[Event]) -> None:
     if events:
-        await db.execute(_INSERT, *arrays(events))
+        await db.execute(_INSERT, events)
 
 
 async def write_for_one(db: Queryable, event: Event) -> int:

@@ -83,6 +83,8 @@ def crashing_in_replies(app: Any) -> Any:
     """The application with crash points in the middle of a reply, when its head is out, and after it."""
 
     async def crashing(scope: Any, receive: Any, send: Any) -> None:
+        scope.pop("extensions", None)  # a whole reply at once has no middle
+
         async def sending(message: Any) -> None:
             if message["type"] != "http.response.body":
                 await send(message)

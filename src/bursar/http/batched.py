@@ -6,6 +6,7 @@ connection is lost, all are tried again, and each row's key settles whether the 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,7 @@ from bursar.core.crashpoints import crashpoint
 from bursar.core.errors import ApiError, DuplicateRequest, ServiceUnavailable
 from bursar.db.clock import instance_now
 from bursar.db.group import GroupCommit
-from bursar.db.pool import Connection, persist
+from bursar.db.pool import Connection, Queryable, Record, persist
 from bursar.db.rows import Rows
 from bursar.events import outbox
 from bursar.http import idempotency, metrics
@@ -34,6 +35,22 @@ class Batches:
     def __init__(self, *, together: bool) -> None:
         self._together = together
         self._groups: dict[str, GroupCommit[tuple[Exchange, Any], Stored]] = {}
+        self._drawing: dict[str, asyncio.Task[Record]] = {}
+
+    def foresee(self, exchange: Exchange, handler: Batched) -> None:
+        """Draws for a request that may be alone in its batch, while it is still being judged."""
+        name = exchange.route.name
+        group = self._groups.get(name)
+        if group is None or group.at_work or name in self._drawing:
+            return
+        drawing = asyncio.create_task(_draw(exchange.instance.db, handler.sequence, 1))
+        exchange.drawing = self._drawing[name] = drawing
+        drawing.add_done_callback(lambda _: self._drawn(name))
+
+    def _drawn(self, name: str) -> None:
+        drawing = self._drawing.pop(name)
+        if not drawing.cancelled():
+            drawing.exception()  # of a request that was refused meanwhile nobody else would look
 
     async def run(self, exchange: Exchange, handler: Batched) -> Stored:
         body = await _body_unless_held(exchange)
@@ -88,9 +105,10 @@ async def _alone(handler: Batched, exchange: Exchange, body: Any) -> Stored:
 
 async def _together(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> list[Stored | Exception]:
     instance = items[0][0].instance
+    batch = _Batch(handler, items)
+    foreseen = await _foreseen(items)
     async with instance.db.acquire() as db:
-        batch = _Batch(handler, items)
-        await batch.draw(db)
+        batch.prepare(db, foreseen or await _draw(db, handler.sequence, len(items)))
         crashpoint("batch.before_commit")
         if not await batch.write_at_once(db):
             async with db.transaction():
@@ -103,20 +121,32 @@ async def _together(handler: Batched, items: Sequence[tuple[Exchange, Any]]) -> 
     return [result for result in batch.results if result is not None]
 
 
+async def _draw(db: Queryable, sequence: str, count: int) -> Record:
+    """Ids and the time come first, so that a reply's bytes are known when its row is written."""
+    drawn = await db.fetchrow("SELECT moment, ids FROM batch_draw($1::text::regclass, $2)", sequence, count)
+    assert drawn is not None
+    return drawn
+
+
+async def _foreseen(items: Sequence[tuple[Exchange, Any]]) -> Record | None:
+    """What was drawn ahead, once, for a request that is alone after all."""
+    exchange = items[0][0]
+    drawing, exchange.drawing = exchange.drawing, None
+    return await drawing if drawing is not None and len(items) == 1 else None
+
+
 NOT_SO_SIMPLE = "BU001"  # what the database says when not every row and key of a statement was new
 
 
 @lru_cache
 def _at_once(rows: Rows) -> str:
     """Keys, rows and events in one statement, which is its own transaction: all of them, or none."""
-    events = len(idempotency.NEW.given) + 1
-    first = events + len(outbox.EVENTS.given)
     return f"""
     WITH patience AS MATERIALIZED ({idempotency.PATIENCE}),
     claimed AS ({idempotency.NEW.insert(1, after="patience")} RETURNING 1),
-    told AS ({outbox.EVENTS.insert(events)}),
-    written AS ({rows.insert(first)} RETURNING 1)
-    SELECT batch_complete((SELECT count(*) FROM claimed), (SELECT count(*) FROM written), ${first + len(rows.given)})
+    told AS ({outbox.EVENTS.insert(2)}),
+    written AS ({rows.insert(3)} RETURNING 1)
+    SELECT batch_complete((SELECT count(*) FROM claimed), (SELECT count(*) FROM written), cardinality($1))
     """  # noqa: S608 - declared pieces
 
 
@@ -138,20 +168,12 @@ class _Batch:
         assert claim is not None
         return claim
 
-    async def draw(self, db: Connection) -> None:
-        """Ids and the time come first, so that the reply's bytes are known when its row is written."""
-        row = await db.fetchrow(
-            """
-            SELECT instance_now() AS now, ARRAY(SELECT nextval($1::text::regclass) FROM generate_series(1, $2)) AS ids
-            """,
-            self.handler.sequence,
-            len(self.items),
-        )
-        assert row is not None
+    def prepare(self, db: Connection, drawn: Record) -> None:
+        now, ids = drawn
         for position, (exchange, body) in enumerate(self.items):
-            exchange.tried.add(row["now"])
-            ctx = exchange.ctx(db, row["now"])
-            ctx.id = row["ids"][position]
+            exchange.tried.add(now)
+            ctx = exchange.ctx(db, now)
+            ctx.id = ids[position]
             self.contexts.append(ctx)
             try:
                 prepared = self.handler.prepare(ctx, body)
@@ -166,17 +188,13 @@ class _Batch:
         rows, positions = self.handler.rows, list(self.prepared)
         if rows is None or not positions:
             return rows is not None
+        now = self.contexts[0].now
         try:
             await db.execute(
                 _at_once(rows),
-                *idempotency.arrays(
-                    [self.claim(position) for position in positions],
-                    [self.replies[position] for position in positions],
-                    self.contexts[0].now,
-                ),
-                *outbox.arrays([event for position in positions for event in self.contexts[position].events]),
-                *rows.arrays([self.prepared[position].values or {} for position in positions]),
-                len(positions),
+                [idempotency.new_row(self.claim(position), self.replies[position], now) for position in positions],
+                [event for position in positions for event in self.contexts[position].events],
+                [rows.row(self.prepared[position].values or {}) for position in positions],
             )
         except asyncpg.LockNotAvailableError:
             return False

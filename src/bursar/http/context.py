@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from bursar.core.crypto import Vault
 from bursar.core.errors import ApiError, NotFound
@@ -76,8 +78,7 @@ class Audit:
     after: Any = None
 
 
-@dataclass(slots=True)
-class Ctx:
+class Ctx(msgspec.Struct):
     """One request, or one operation that a worker finishes (then there is no caller)."""
 
     account: Account
@@ -87,15 +88,15 @@ class Ctx:
     request_id: str
     vault: Vault
     settings: Settings
-    path: Mapping[str, str] = field(default_factory=dict)
+    path: Mapping[str, str] = {}
     id: int = 0  # batched writes: the id drawn for this row
     idempotency_key: str | None = None
     address: str = ""
     sandbox: bool = False
     livemode: bool = True
-    events: list[Event] = field(default_factory=list)
-    effects: list[dict[str, Any]] = field(default_factory=list)
-    stale_accounts: set[int] = field(default_factory=set)
+    events: list[Event] = []
+    effects: list[dict[str, Any]] = []
+    stale_accounts: set[int] = set()
     audit: Audit | None = None
     wakes_worker: bool = False  # something is due at once, besides events
 

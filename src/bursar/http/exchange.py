@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from bursar.core.errors import UnknownFields, ValidationFailed
-from bursar.db.pool import Connection, Database
+from bursar.db.pool import Connection, Database, Record
 from bursar.http import body as bodies
 from bursar.http.body import Parts
 from bursar.http.caller import admit
@@ -19,8 +21,7 @@ from bursar.http.instance import Instance
 from bursar.http.routes import Route
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(msgspec.Struct):
     instance: Instance
     route: Route
     request_id: str
@@ -28,18 +29,19 @@ class Exchange:
     target_path: str  # exactly as sent, without the query
     path: Mapping[str, str]
     sandbox: bool
-    started: float = field(default_factory=time.perf_counter)
+    started: float = msgspec.field(default_factory=time.perf_counter)
     address: str = ""
     raw: bytes = b""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = {}
+    query: Mapping[str, str] = {}
     parts: Parts | None = None
     key: str = ""
     claim: Claim | None = None
     caller: Caller | None = None
     account: Account | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    tried: set[datetime] = field(default_factory=set)  # when it claimed its key: a row of that moment is its own
+    headers: dict[str, str] = {}
+    drawing: asyncio.Task[Record] | None = None  # what its batch will need, asked for ahead
+    tried: set[datetime] = set()  # when it claimed its key: a row of that moment is its own
 
     def ctx(self, db: Connection | Database, now: datetime | None = None) -> Ctx:
         assert self.account is not None

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
 import msgspec
+from msgspec.structs import replace
 
 from bursar.core.crypto import CannotOpen, open_for_reader, seal_for_reader
 from bursar.core.errors import (
@@ -35,18 +35,16 @@ MONTH = timedelta(days=30)
 TWIN_WAIT_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """A reply as it went out: status, the headers that belong to it, and its exact bytes."""
 
     status: int
     body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = {}
     replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """One use of a key. `scope` and `fingerprint` follow the family's rule of what the same request is."""
 
     owner_id: int
@@ -61,8 +59,7 @@ class Claim:
         return self.owner_id, self.family.name, self.scope, self.key
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """A key that somebody used before."""
 
     fingerprint: bytes
@@ -83,11 +80,10 @@ def new_claim(
 ) -> Claim:
     """`content` is the raw body, or for uploads a digest of the parsed parts, since clients change the boundary."""
     place = f"{method} {path}"
-    scope = {
-        KeyScope.TARGET_METHOD_PATH: f"{target_id} {place}",
-        KeyScope.METHOD_PATH: place,
-        KeyScope.OWNER: "",
-    }[family.key_scope]
+    if family.key_scope is KeyScope.TARGET_METHOD_PATH:
+        scope = f"{target_id} {place}"
+    else:
+        scope = place if family.key_scope is KeyScope.METHOD_PATH else ""
     fingerprint = hashlib.sha256(f"{place}\n{target_id}\n".encode() + content).digest()
     return Claim(owner_id, family, scope, key, fingerprint, keep)
 
@@ -150,8 +146,7 @@ WITH patience AS MATERIALIZED (
         (account_id, family, scope, key, fingerprint, status, headers, body, created_at, expires_at)
     SELECT k.*
     FROM patience
-    CROSS JOIN unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::smallint[], $7::text[],
-                      $8::bytea[], $9::timestamptz[], $10::timestamptz[]) AS k
+    CROSS JOIN unnest($1::new_idempotency_key[]) AS k
     ON CONFLICT (account_id, family, scope, key) DO UPDATE
         SET fingerprint = excluded.fingerprint, status = excluded.status, headers = excluded.headers,
             body = excluded.body, sealed = false,
@@ -159,7 +154,7 @@ WITH patience AS MATERIALIZED (
         WHERE held.expires_at <= excluded.created_at AND held.status IS NOT NULL
     RETURNING account_id, family, scope, key
 )
-SELECT account_id, family, scope, key, set_config('lock_timeout', $11, true)
+SELECT account_id, family, scope, key, set_config('lock_timeout', $2, true)
 FROM (SELECT * FROM claimed ORDER BY key) AS claimed  -- sorted, so that all are claimed before patience ends
 """
 
@@ -167,35 +162,25 @@ FROM (SELECT * FROM claimed ORDER BY key) AS claimed  -- sorted, so that all are
 PATIENCE = "SELECT set_config('lock_timeout', '250ms', true)"  # a twin in flight elsewhere is not waited for long
 NEW = Rows(
     "idempotency_key",
-    given={
-        "account_id": "bigint", "family": "text", "scope": "text", "key": "text", "fingerprint": "bytea",
-        "status": "smallint", "headers": "text", "body": "bytea", "created_at": "timestamptz",
-        "expires_at": "timestamptz",
-    },
+    given=(
+        "account_id", "family", "scope", "key", "fingerprint", "status", "headers", "body", "created_at", "expires_at",
+    ),
     unless="ON CONFLICT DO NOTHING",
 )  # fmt: skip
 
 
-def arrays(wanted: Sequence[Claim], replies: Sequence[Stored], now: datetime) -> list[list[Any]]:
-    """The keys with their replies, as the columns of `NEW`."""
-    return [
-        [claim.owner_id for claim in wanted],
-        [claim.family.name for claim in wanted],
-        [claim.scope for claim in wanted],
-        [claim.key for claim in wanted],
-        [claim.fingerprint for claim in wanted],
-        [reply.status for reply in replies],
-        [_pack(reply.headers) for reply in replies],
-        [reply.body for reply in replies],
-        [now] * len(wanted),
-        [now + claim.keep for claim in wanted],
-    ]
+def new_row(wanted: Claim, reply: Stored, now: datetime) -> tuple[Any, ...]:
+    """A key with its reply, as a row of `NEW`."""
+    return (
+        *wanted.identity, wanted.fingerprint, reply.status, _pack(reply.headers), reply.body, now, now + wanted.keep,
+    )  # fmt: skip
 
 
 async def claim_many(db: Connection, wanted: Sequence[Claim], replies: Sequence[Stored], now: datetime) -> set[int]:
     """Claims and completes many keys in one statement; returns the positions that were free."""
+    new = [new_row(claim, reply, now) for claim, reply in zip(wanted, replies, strict=True)]
     try:
-        rows = await db.fetch(_CLAIM_MANY, *arrays(wanted, replies, now), SESSION["lock_timeout"])
+        rows = await db.fetch(_CLAIM_MANY, new, SESSION["lock_timeout"])
     except asyncpg.LockNotAvailableError as error:
         if len(wanted) > 1:
             raise  # one of them; run alone, each will know

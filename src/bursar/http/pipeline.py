@@ -44,7 +44,7 @@ from bursar.http.exchange import Exchange
 from bursar.http.idempotency import Held, Stored, answer_held
 from bursar.http.instance import Instance
 from bursar.http.received import Received
-from bursar.http.reply import Send, failed, render, send_reply
+from bursar.http.reply import Send, failed, render, reply_at_once, send_reply
 from bursar.http.routes import Batched, Local, Processor, Read, Route
 
 log = structlog.get_logger()
@@ -79,7 +79,9 @@ class Pipeline:
         reply = await self._safely(exchange, received)
         crashpoint("reply.before")
         self._observe(exchange, reply.status)
-        await send_reply(send, reply, exchange.request_id, _headers(exchange, reply))
+        headers = _headers(exchange, reply)
+        if not reply_at_once(received.extensions, reply, exchange.request_id, headers):
+            await send_reply(send, reply, exchange.request_id, headers)
 
     async def _safely(self, exchange: Exchange, received: Received) -> Stored:
         try:
@@ -114,6 +116,8 @@ class Pipeline:
         await self._limit(exchange)
         if not route.writes:
             return await self._read(exchange)
+        if isinstance(route.handler, Batched) and not exchange.sandbox:
+            self._batches.foresee(exchange, route.handler)
         self._check_signature(exchange, received)
         return await self._write(exchange, received)
 

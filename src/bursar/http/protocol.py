@@ -6,17 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from bursar.core import ids
 from bursar.core.errors import BadRequest, ServiceUnavailable
 from bursar.http import metrics
 from bursar.http.admission import ADMISSION
-from bursar.http.reply import failed
+from bursar.http.reply import AT_ONCE, failed
 
 HEAD_LARGEST = 64 * 1024  # also of everything in a chunked body that is not body
 HEADERS_MOST = 200
@@ -42,6 +43,21 @@ class _Answered:
 
 
 _ANSWERED: Any = _Answered()
+
+
+def _write_at_once(cycle: RequestResponseCycle, status: int, head: bytes, body: bytes) -> bool:
+    """An ordinary reply in one piece, its head complete; False when it is not so ordinary, and nothing was written."""
+    if cycle.flow.write_paused or not cycle.keep_alive or cycle.scope["method"] == "HEAD":
+        return False
+    for name, value in cycle.default_headers:  # the date
+        head = b"%b: %b\r\n%b" % (name, value, head)
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
+    if not cycle.disconnected:
+        cycle.transport.write(STATUS_LINE[status] + head + body)
+        cycle.message_event.set()
+        cycle.on_response()
+    return True
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -104,6 +120,7 @@ class BoundedHttp(HttpToolsProtocol):
         else:
             self._began_at = self.loop.time()
             super().on_headers_complete()
+            self.scope["extensions"] = {AT_ONCE: {"write": partial(_write_at_once, self.cycle)}}
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)

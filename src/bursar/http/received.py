@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bursar.core.errors import BadRequest, PayloadTooLarge
@@ -11,13 +11,14 @@ from bursar.core.errors import BadRequest, PayloadTooLarge
 class Received:
     """Headers by their name in lower case; one that was sent twice is a list, as HTTP has it."""
 
-    __slots__ = ("_headers", "_receive", "method", "path", "peer", "query", "scheme")
+    __slots__ = ("_headers", "_receive", "extensions", "method", "path", "peer", "query", "scheme")
 
     def __init__(self, scope: Any, receive: Any) -> None:
         sent = scope["headers"]
         headers = dict(sent)
         self._headers: dict[bytes, bytes] = headers if len(headers) == len(sent) else _listed(sent)
         self._receive = receive
+        self.extensions: Mapping[str, Any] = scope.get("extensions") or {}
         self.method: str = "GET" if scope["method"] == "HEAD" else scope["method"]
         self.path: str = scope["raw_path"].decode("latin-1")  # exactly as sent, without the query
         self.query: bytes = scope["query_string"]

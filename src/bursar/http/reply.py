@@ -35,6 +35,21 @@ _JSON = (b"content-type", b"application/json")
 _ALWAYS = ((b"cache-control", b"no-store"), (b"service-version", b"2"))
 
 
+AT_ONCE = "bursar.reply"  # the server's own way of writing a whole reply, an extension of ASGI
+_HEAD = (
+    b"content-length: %d\r\ncache-control: no-store\r\nservice-version: 2\r\nservice-request-id: %b\r\n"
+    b"content-type: application/json\r\n\r\n"
+)
+
+
+def reply_at_once(extensions: Mapping[str, Any], reply: Stored, request_id: str, more: Mapping[str, str]) -> bool:
+    """As `send_reply`, at a third of the cost, where nothing is out of the ordinary; else False."""
+    if more or reply.headers or AT_ONCE not in extensions:
+        return False
+    head = _HEAD % (len(reply.body), request_id.encode())
+    return bool(extensions[AT_ONCE]["write"](reply.status, head, reply.body))
+
+
 async def send_reply(send: Send, reply: Stored, request_id: str, more: Mapping[str, str] | None = None) -> None:
     headers = [(b"content-length", b"%d" % len(reply.body)), *_ALWAYS, (b"service-request-id", request_id.encode())]
     if "Content-Type" not in reply.headers:

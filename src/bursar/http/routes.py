@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel
 
 from bursar.core.errors import ApiError
@@ -69,8 +70,7 @@ class Processor:
     timeout_s: float = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """One row of a batch: what to write, and what to answer when it was written."""
 
     row: Any

@@ -14,6 +14,9 @@ METADATA_VALUE_LONGEST = 500
 METADATA_LARGEST = 16 * 1024
 
 
+_EMAIL = re.compile(r"[^@\s]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+
+
 class Body(BaseModel):
     """A body whose unknown fields are ignored (legacy and dispute routes)."""
 
@@ -89,7 +92,7 @@ def _metadata(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _email(value: str) -> str:
-    if not re.fullmatch(r"[^@\s]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", value):
+    if not _EMAIL.fullmatch(value):
         raise ValueError("must be an e-mail address")
     return value
 

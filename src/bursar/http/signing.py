@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from bursar.core.clock import SIGNATURE_TOLERANCE_S
 from bursar.core.crypto import hmac_hex, same
@@ -18,8 +19,7 @@ _DIGEST = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Signed:
+class Signed(msgspec.Struct, frozen=True):
     """The parts of a request that a signature may cover, exactly as they were sent."""
 
     timestamp: str

@@ -21,19 +21,18 @@ LINKS = Listing(
 
 NEW = Rows(
     "payment_link",
-    given={
-        "account_id": "bigint", "id": "bigint", "reference": "text", "amount_minor": "bigint", "currency": "text",
-        "details": "text", "ipn_url": "text", "success_url": "text", "cancel_url": "text", "customer_name": "text",
-        "customer_email": "text", "metadata": "jsonb", "application_fee_minor": "bigint", "max_payments": "integer",
-        "key_account_id": "bigint", "key_id": "bigint", "expires_at": "timestamptz", "created_at": "timestamptz",
-    },
+    given=(
+        "account_id", "id", "reference", "amount_minor", "currency", "details", "ipn_url", "success_url", "cancel_url",
+        "customer_name", "customer_email", "metadata", "application_fee_minor", "max_payments", "key_account_id",
+        "key_id", "expires_at", "created_at",
+    ),
     derived={"updated_at": "created_at"},
 )  # fmt: skip
 _INSERT = NEW.insert()
 
 
 async def insert_many(db: Queryable, rows: Sequence[Mapping[str, Any]]) -> None:
-    await db.execute(_INSERT, *NEW.arrays(rows))
+    await db.execute(_INSERT, [NEW.row(values) for values in rows])
 
 
 async def find(db: Queryable, account_id: int, link_id: int) -> Record | None:

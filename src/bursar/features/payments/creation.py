@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -25,8 +24,7 @@ from bursar.settings import Settings
 TRIES = 3  # a checkout that closes between two looks makes room for a new one
 
 
-@dataclass(frozen=True, slots=True)
-class NewRow:
+class NewRow(msgspec.Struct, frozen=True):
     """One payment to be written, and what is needed to answer for one that exists already."""
 
     values: Mapping[str, Any]

@@ -45,14 +45,12 @@ TRANSACTIONS = Listing(
 # A new payment; one whose order already has a live checkout is left out. In order, so that batches do not cross.
 NEW = Rows(
     "payment",
-    given={
-        "account_id": "bigint", "id": "bigint", "kind": "text", "channel": "text", "payment_reference": "text",
-        "identifier": "text", "amount_minor": "bigint", "currency": "text", "details": "text", "ipn_url": "text",
-        "success_url": "text", "cancel_url": "text", "customer_name": "text", "customer_email": "text",
-        "customer_phone": "text", "metadata": "jsonb", "link_id": "bigint", "key_account_id": "bigint",
-        "key_id": "bigint", "platform_id": "bigint", "fee_payer": "text", "application_fee_minor": "bigint",
-        "expires_at": "timestamptz", "created_at": "timestamptz",
-    },
+    given=(
+        "account_id", "id", "kind", "channel", "payment_reference", "identifier", "amount_minor", "currency", "details",
+        "ipn_url", "success_url", "cancel_url", "customer_name", "customer_email", "customer_phone", "metadata",
+        "link_id", "key_account_id", "key_id", "platform_id", "fee_payer", "application_fee_minor", "expires_at",
+        "created_at",
+    ),
     derived={"due_at": "expires_at", "updated_at": "created_at"},
     order="account_id, identifier",
     unless="ON CONFLICT (account_id, identifier) WHERE status IN ('pending', 'succeeded', 'refunded') DO NOTHING",
@@ -66,7 +64,7 @@ async def next_id(db: Queryable) -> int:
 
 async def insert_many(db: Queryable, rows: Sequence[Mapping[str, Any]]) -> set[int]:
     """The ids of those that were written."""
-    return {record["id"] for record in await db.fetch(_INSERT, *NEW.arrays(rows))}
+    return {record["id"] for record in await db.fetch(_INSERT, [NEW.row(values) for values in rows])}
 
 
 async def live_of(db: Queryable, orders: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Record]:

@@ -10,7 +10,7 @@ from bursar.core.ids import BASE32
 _SHORTEST = 6
 _LONGEST = 13
 _VALUES = {letter: value for value, letter in enumerate(BASE32)} | {"i": 1, "l": 1, "o": 0}
-_CHECKS = BASE32[:31]  # of a prime number of them, so that next to every slip of one or two characters shows
+_LETTERS = BASE32.upper()
 
 PAYMENT = "PAY-"
 LINK = "LNK-"
@@ -20,9 +20,9 @@ def make(prefix: str, number: int) -> str:
     digits = ""
     rest = number
     while rest:
-        rest, value = divmod(rest, 32)
-        digits = BASE32[value] + digits
-    return prefix + (digits.rjust(_SHORTEST, "0") + _CHECKS[_remainder(prefix, number)]).upper()
+        digits = _LETTERS[rest & 31] + digits
+        rest >>= 5
+    return prefix + digits.rjust(_SHORTEST, "0") + _LETTERS[_remainder(prefix, number)]
 
 
 def number_of(prefix: str, reference: str) -> int | None:
@@ -40,10 +40,13 @@ def number_of(prefix: str, reference: str) -> int | None:
 
 
 def _remainder(prefix: str, number: int) -> int:
-    """Weighted by place: 32 leaves 1 when divided by 31, so a plain remainder would not see digits change places."""
+    """One of a prime number of them, so that next to every slip of one or two characters shows.
+
+    Weighted by place: 32 leaves 1 when divided by 31, so a plain remainder would not see digits change places.
+    """
     total, weight = sum(prefix.encode()), 1
     while number:
-        number, value = divmod(number, 32)
-        total += value * weight
+        total += (number & 31) * weight
         weight = weight * 3 % 31
+        number >>= 5
     return total % 31
