@@ -44,7 +44,8 @@ RETURNING account_id, place, lease_token, failing_since
 """
 
 _READ = f"""
--- What is due at each of some places, after where the last read ended. The limits keep the planner to look-ups by key.
+-- What is due at each of some places, after where the last read ended. The limits keep the planner to look-ups by key,
+-- and "from this key on" to the primary key: of a table that it knows little of, any index with the account will do.
 SELECT lane.n, d.id, d.channel, d.event_id, d.type, d.attempts, d.step, d.next_attempt_at,
        event.body, ipn.url, ipn.fields, ipn.amount, ipn.identifier, ipn.key_account_id, ipn.key_id
 FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::bigint[], $5::integer[])
@@ -60,11 +61,19 @@ CROSS JOIN LATERAL (
     LIMIT lane.wanted
 ) AS d
 LEFT JOIN LATERAL (
-    SELECT * FROM event WHERE account_id = d.source_account_id AND id = d.source_id LIMIT 1
-) AS event ON d.channel = 'webhook'
+    SELECT *
+    FROM event
+    WHERE (account_id, id) >= (d.source_account_id, d.source_id)
+    ORDER BY account_id, id
+    LIMIT 1
+) AS event ON d.channel = 'webhook' AND event.account_id = d.source_account_id AND event.id = d.source_id
 LEFT JOIN LATERAL (
-    SELECT * FROM ipn WHERE account_id = d.source_account_id AND id = d.source_id LIMIT 1
-) AS ipn ON d.channel = 'ipn'
+    SELECT *
+    FROM ipn
+    WHERE (account_id, id) >= (d.source_account_id, d.source_id)
+    ORDER BY account_id, id
+    LIMIT 1
+) AS ipn ON d.channel = 'ipn' AND ipn.account_id = d.source_account_id AND ipn.id = d.source_id
 WHERE (SELECT $6::boolean OR pg_try_advisory_xact_lock_shared($7))
 ORDER BY lane.n, d.next_attempt_at, d.id
 """  # noqa: S608 - a constant
