@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from bursar.db.clock import CLOCK_LOCK
 from bursar.db.pool import Connection, Database, Record
+from bursar.db.rows import whole_numbers
 
 CANCEL_BATCH = 1000
 BEGINNING = (datetime(1, 1, 1, tzinfo=UTC), 0)
@@ -80,40 +82,39 @@ ORDER BY lane.n, d.next_attempt_at, d.id
 
 _RECORD = """
 -- Outcomes of attempts, by whoever still holds the lane, each once: an attempt counts only as the next of its delivery.
-WITH result AS (
-    SELECT *
-    FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::timestamptz[],
-                $8::integer[], $9::smallint[], $10::text[], $11::text[], $12::text[], $13::boolean[], $14::interval[])
-         AS r (account_id, id, place, token, number, url, sent_at, duration_ms, code, error, excerpt, status,
-               exhausted, again_in)
-), moment AS MATERIALIZED (
+WITH moment AS MATERIALIZED (
     SELECT instance_now() AS now
 ), held AS MATERIALIZED (
+    SELECT lane.n, lane.account_id
+    FROM unnest($1::bigint[], $2::text[], $3::bigint[]) WITH ORDINALITY AS lane (account_id, place, token, n)
+    JOIN destination AS p ON p.account_id = lane.account_id AND p.place = lane.place AND p.lease_token = lane.token
+), result AS MATERIALIZED (
     -- Apart, so that deliveries are looked up by their key and in no other way.
-    SELECT r.*
-    FROM result AS r
-    JOIN destination AS p ON p.account_id = r.account_id AND p.place = r.place AND p.lease_token = r.token
+    SELECT held.account_id, r.*
+    FROM unnest($4::text::integer[], $5::text::bigint[], $6::text::integer[], $7::text::bigint[], $8::text::integer[],
+                $9::text[], $10::smallint[], $11::text[], $12::text[], $13::text[], $14::interval[])
+         AS r (lane, id, number, sent_at, duration_ms, url, code, error, excerpt, status, again_in)
+    JOIN held ON held.n = r.lane
 ), recorded AS (
     UPDATE delivery AS d
     SET attempts = d.attempts + 1,
         step = d.step + 1,
         status = CASE WHEN d.status = 'cancelled' AND r.status = 'failed' THEN 'cancelled' ELSE r.status END,
-        exhausted = r.exhausted AND d.status <> 'cancelled',
+        exhausted = r.status = 'failed' AND r.again_in IS NULL AND d.status <> 'cancelled',
         next_attempt_at = CASE WHEN d.status = 'cancelled' THEN NULL ELSE moment.now + r.again_in END,
         last_response_code = r.code,
         last_error = r.error,
         duration_ms = r.duration_ms,
         response_excerpt = r.excerpt,
         updated_at = moment.now
-    FROM held AS r, moment
+    FROM result AS r, moment
     WHERE d.account_id = r.account_id AND d.id = r.id AND d.attempts = r.number - 1
-    RETURNING d.account_id, d.id, moment.now AS at
+    RETURNING d.account_id, d.id, r.number, r.url, r.sent_at, moment.now, r.duration_ms, r.code, r.error, r.excerpt
 )
 INSERT INTO delivery_attempt
     (account_id, delivery_id, number, url, sent_at, at, duration_ms, response_code, error, response_excerpt)
-SELECT account_id, id, number, url, sent_at, at, duration_ms, code, error, excerpt
-FROM result
-JOIN recorded USING (account_id, id)
+SELECT account_id, id, number, url, to_timestamp(sent_at), now, duration_ms, code, error, excerpt
+FROM recorded
 """
 
 _LET_GO = """
@@ -140,8 +141,7 @@ RETURNING p.due_at <= (SELECT instance_now()) AS due
 """  # noqa: S608 - a constant
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """The lease of one place."""
 
     account_id: int
@@ -149,21 +149,19 @@ class Hold:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of one attempt, as it is written down."""
+class Result(NamedTuple):
+    """What came of one attempt, as it is written down. One that failed and has no `again_in` was the last."""
 
     hold: Hold
     delivery_id: int
     number: int
     url: str
-    sent_at: datetime
+    sent_at: int  # seconds of real time
     duration_ms: int
     code: int | None
     error: str | None
     excerpt: str
     status: str
-    exhausted: bool
     again_in: timedelta | None
 
 
@@ -221,22 +219,24 @@ async def read(db: Database, wanted: Sequence[Wanted], *, commanded: bool) -> li
 
 async def record(db: Database, results: Sequence[Result]) -> int:
     """Writes outcomes; returns how many were still this worker's to write."""
+    holds, ids, numbers, urls, sent, durations, codes, errors, excerpts, statuses, delays = zip(*results, strict=True)
+    lanes = {hold: n for n, hold in enumerate(dict.fromkeys(holds), 1)}
     done = await db.execute(
         _RECORD,
-        [result.hold.account_id for result in results],
-        [result.delivery_id for result in results],
-        [result.hold.place for result in results],
-        [result.hold.token for result in results],
-        [result.number for result in results],
-        [result.url for result in results],
-        [result.sent_at for result in results],
-        [result.duration_ms for result in results],
-        [result.code for result in results],
-        [result.error for result in results],
-        [result.excerpt for result in results],
-        [result.status for result in results],
-        [result.exhausted for result in results],
-        [result.again_in for result in results],
+        [hold.account_id for hold in lanes],
+        [hold.place for hold in lanes],
+        [hold.token for hold in lanes],
+        whole_numbers(lanes[hold] for hold in holds),
+        whole_numbers(ids),
+        whole_numbers(numbers),
+        whole_numbers(sent),
+        whole_numbers(durations),
+        urls,
+        codes,
+        errors,
+        excerpts,
+        statuses,
+        delays,
     )
     return int(done.rpartition(" ")[2])
 
