@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def whole_numbers(numbers: Iterable[int]) -> str:
+def plain_array(values: Iterable[int | str]) -> str:
     """A long array as PostgreSQL writes it, for `$1::text::bigint[]`: asyncpg takes longer over each element of a list
-    than PostgreSQL over its digits.
+    than PostgreSQL over its digits. Of numbers and our own words alone; nothing is quoted.
     """
-    return f"{{{','.join(map(str, numbers))}}}"
+    return f"{{{','.join(map(str, values))}}}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ import msgspec
 from bursar.core.crashpoints import crashpoint
 from bursar.db.clock import CLOCK_LOCK
 from bursar.db.pool import Connection, Database, Queryable, Record
-from bursar.db.rows import whole_numbers
+from bursar.db.rows import plain_array
 from bursar.events import catalogue
 from bursar.events.addresses import Refused, Rules, parse
 
@@ -121,6 +122,7 @@ def webhook_place(webhook_id: int) -> str:
     return f"webhook:{webhook_id}"
 
 
+@lru_cache(maxsize=4096)
 def webhook(account_id: int, webhook_id: int) -> Place:
     return Place(account_id, "webhook", webhook_place(webhook_id), webhook_id)
 
@@ -174,8 +176,8 @@ async def make(db: Queryable, drafts: Sequence[Draft], now: datetime, *, again: 
     sources = {source: n for n, source in enumerate(dict.fromkeys(about), 1)}
     rows = await db.fetch(
         _INSERT,
-        whole_numbers(places[place] for place in to),
-        whole_numbers(sources[source] for source in about),
+        plain_array(places[place] for place in to),
+        plain_array(sources[source] for source in about),
         order_keys if any(order_keys) else (),
         *zip(*places, strict=True),
         *zip(*sources, strict=True),
@@ -229,10 +231,11 @@ async def drafts_for(db: Queryable, pairs: Sequence[tuple[Record, Record]]) -> l
     """Deliveries of these events to these endpoints, with the order that each belongs to where that matters."""
     ordered = {(event["account_id"], event["id"]) for event, endpoint in pairs if endpoint["ordered"]}
     keys = await _order_keys(db, ordered)
+    sources = {number: _source(event) for number, event in {event["id"]: event for event, _ in pairs}.items()}
     return [
         Draft(
             webhook(endpoint["account_id"], endpoint["id"]),
-            _source(event),
+            sources[event["id"]],
             keys.get((event["account_id"], event["id"])) if endpoint["ordered"] else None,
         )
         for event, endpoint in pairs

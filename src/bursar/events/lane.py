@@ -75,7 +75,7 @@ class Lane:
 
 class Room:
     """For requests in flight beyond the first of each lane, which is always free. When all of it is taken, what comes
-    free goes to a lane that waits and has less.
+    free goes to a lane that waits and has clearly less.
     """
 
     def __init__(self, size: int) -> None:
@@ -107,4 +107,4 @@ class Room:
             return None
         first = self._waiting.popleft()
         first.waiting = False
-        return first if first.in_flight < lane.in_flight else None
+        return first if first.in_flight + 1 < lane.in_flight else None

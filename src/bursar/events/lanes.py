@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bursar.db.clock import CLOCK_LOCK
 from bursar.db.pool import Connection, Database, Record
-from bursar.db.rows import whole_numbers
+from bursar.db.rows import plain_array
 
 CANCEL_BATCH = 1000
 BEGINNING = (datetime(1, 1, 1, tzinfo=UTC), 0)
@@ -85,15 +85,16 @@ _RECORD = """
 WITH moment AS MATERIALIZED (
     SELECT instance_now() AS now
 ), held AS MATERIALIZED (
-    SELECT lane.n, lane.account_id
-    FROM unnest($1::bigint[], $2::text[], $3::bigint[]) WITH ORDINALITY AS lane (account_id, place, token, n)
+    SELECT lane.n, lane.account_id, lane.url
+    FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[])
+         WITH ORDINALITY AS lane (account_id, place, token, url, n)
     JOIN destination AS p ON p.account_id = lane.account_id AND p.place = lane.place AND p.lease_token = lane.token
 ), result AS MATERIALIZED (
-    -- Apart, so that deliveries are looked up by their key and in no other way.
-    SELECT held.account_id, r.*
-    FROM unnest($4::text::integer[], $5::text::bigint[], $6::text::integer[], $7::text::bigint[], $8::text::integer[],
-                $9::text[], $10::smallint[], $11::text[], $12::text[], $13::text[], $14::interval[])
-         AS r (lane, id, number, sent_at, duration_ms, url, code, error, excerpt, status, again_in)
+    -- Apart, so that deliveries are looked up by their key and in no other way. Shorter arrays end in nulls.
+    SELECT held.account_id, held.url, r.*
+    FROM unnest($5::text::integer[], $6::text::bigint[], $7::text::integer[], $8::text::bigint[], $9::text::integer[],
+                $10::text::smallint[], $11::text::text[], $12::text[], $13::text[], $14::interval[])
+         AS r (lane, id, number, sent_at, duration_ms, code, status, excerpt, error, again_in)
     JOIN held ON held.n = r.lane
 ), recorded AS (
     UPDATE delivery AS d
@@ -102,18 +103,19 @@ WITH moment AS MATERIALIZED (
         status = CASE WHEN d.status = 'cancelled' AND r.status = 'failed' THEN 'cancelled' ELSE r.status END,
         exhausted = r.status = 'failed' AND r.again_in IS NULL AND d.status <> 'cancelled',
         next_attempt_at = CASE WHEN d.status = 'cancelled' THEN NULL ELSE moment.now + r.again_in END,
-        last_response_code = r.code,
+        last_response_code = nullif(r.code, 0),
         last_error = r.error,
         duration_ms = r.duration_ms,
         response_excerpt = r.excerpt,
         updated_at = moment.now
     FROM result AS r, moment
     WHERE d.account_id = r.account_id AND d.id = r.id AND d.attempts = r.number - 1
-    RETURNING d.account_id, d.id, r.number, r.url, r.sent_at, moment.now, r.duration_ms, r.code, r.error, r.excerpt
+    RETURNING d.account_id, d.id, r.number, r.url, r.sent_at, moment.now, r.duration_ms, d.last_response_code, r.error,
+              r.excerpt
 )
 INSERT INTO delivery_attempt
     (account_id, delivery_id, number, url, sent_at, at, duration_ms, response_code, error, response_excerpt)
-SELECT account_id, id, number, url, to_timestamp(sent_at), now, duration_ms, code, error, excerpt
+SELECT account_id, id, number, url, to_timestamp(sent_at), now, duration_ms, last_response_code, error, excerpt
 FROM recorded
 """
 
@@ -153,15 +155,15 @@ class Result(NamedTuple):
     """What came of one attempt, as it is written down. One that failed and has no `again_in` was the last."""
 
     hold: Hold
+    url: str
     delivery_id: int
     number: int
-    url: str
     sent_at: int  # seconds of real time
     duration_ms: int
     code: int | None
-    error: str | None
-    excerpt: str
     status: str
+    excerpt: str
+    error: str | None
     again_in: timedelta | None
 
 
@@ -219,24 +221,25 @@ async def read(db: Database, wanted: Sequence[Wanted], *, commanded: bool) -> li
 
 async def record(db: Database, results: Sequence[Result]) -> int:
     """Writes outcomes; returns how many were still this worker's to write."""
-    holds, ids, numbers, urls, sent, durations, codes, errors, excerpts, statuses, delays = zip(*results, strict=True)
-    lanes = {hold: n for n, hold in enumerate(dict.fromkeys(holds), 1)}
+    holds, urls, ids, numbers, sent, durations, codes, statuses, excerpts, errors, delays = zip(*results, strict=True)
+    at = list(zip(holds, urls, strict=True))
+    lanes = {lane: n for n, lane in enumerate(dict.fromkeys(at), 1)}
     done = await db.execute(
         _RECORD,
-        [hold.account_id for hold in lanes],
-        [hold.place for hold in lanes],
-        [hold.token for hold in lanes],
-        whole_numbers(lanes[hold] for hold in holds),
-        whole_numbers(ids),
-        whole_numbers(numbers),
-        whole_numbers(sent),
-        whole_numbers(durations),
-        urls,
-        codes,
-        errors,
+        [hold.account_id for hold, _ in lanes],
+        [hold.place for hold, _ in lanes],
+        [hold.token for hold, _ in lanes],
+        [url for _, url in lanes],
+        plain_array(lanes[lane] for lane in at),
+        plain_array(ids),
+        plain_array(numbers),
+        plain_array(sent),
+        plain_array(durations),
+        plain_array(code or 0 for code in codes),
+        plain_array(statuses),
         excerpts,
-        statuses,
-        delays,
+        errors if any(errors) else (),
+        delays if any(delay is not None for delay in delays) else (),
     )
     return int(done.rpartition(" ")[2])
 

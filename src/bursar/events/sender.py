@@ -285,8 +285,8 @@ class Sender:
         self._learn(lane, verdict)
         metrics.attempts(row["channel"], verdict.status).inc()
         result = Result(
-            lane.hold, row["id"], number, url, sent_at, answer.duration_ms, answer.code, answer.error, answer.excerpt,
-            verdict.status, verdict.again_in,
+            lane.hold, url, row["id"], number, sent_at, answer.duration_ms, answer.code, verdict.status,
+            answer.excerpt, answer.error, verdict.again_in,
         )  # fmt: skip
         lane.unwritten += 1
         if verdict.status == "succeeded" and not lane.marked:
