@@ -53,23 +53,26 @@ ORDER BY account_id, id
 
 _INSERT = """
 -- Deliveries, once per event and place. One that exists is left alone, or begun anew when `again` says so.
-INSERT INTO delivery AS held
-    (account_id, id, channel, place, webhook_id, source_account_id, source_id, event_id, type, order_key,
-     next_attempt_at, created_at, updated_at)
-SELECT p.account_id, nextval('delivery_id'), p.channel, p.place, p.webhook_id, s.account_id, s.id, s.event_id, s.type,
-       d.order_key, $12, $12, $12
-FROM unnest($1::text::integer[], $2::text::integer[], $3::text[])
-     WITH ORDINALITY AS d (place_n, source_n, order_key, n)
-JOIN unnest($4::bigint[], $5::text[], $6::text[], $7::bigint[])
-     WITH ORDINALITY AS p (account_id, channel, place, webhook_id, n) ON p.n = d.place_n
-JOIN unnest($8::bigint[], $9::bigint[], $10::text[], $11::text[])
-     WITH ORDINALITY AS s (account_id, id, event_id, type, n) ON s.n = d.source_n
-ORDER BY d.n
-ON CONFLICT (account_id, place, event_id) DO UPDATE
-    SET status = 'pending', step = 0, exhausted = false, next_attempt_at = excluded.next_attempt_at,
-        updated_at = excluded.updated_at
-    WHERE $13
-RETURNING id
+WITH made AS (
+    INSERT INTO delivery AS held
+        (account_id, id, channel, place, webhook_id, source_account_id, source_id, event_id, type, order_key,
+         next_attempt_at, created_at, updated_at)
+    SELECT p.account_id, nextval('delivery_id'), p.channel, p.place, p.webhook_id, s.account_id, s.id, s.event_id,
+           s.type, d.order_key, $12, $12, $12
+    FROM unnest($1::text::integer[], $2::text::integer[], $3::text[])
+         WITH ORDINALITY AS d (place_n, source_n, order_key, n)
+    JOIN unnest($4::bigint[], $5::text[], $6::text[], $7::bigint[])
+         WITH ORDINALITY AS p (account_id, channel, place, webhook_id, n) ON p.n = d.place_n
+    JOIN unnest($8::bigint[], $9::bigint[], $10::text[], $11::text[])
+         WITH ORDINALITY AS s (account_id, id, event_id, type, n) ON s.n = d.source_n
+    ORDER BY d.n
+    ON CONFLICT (account_id, place, event_id) DO UPDATE
+        SET status = 'pending', step = 0, exhausted = false, next_attempt_at = excluded.next_attempt_at,
+            updated_at = excluded.updated_at
+        WHERE $13
+    RETURNING id
+)
+SELECT coalesce(array_agg(id), '{}') FROM made
 """
 
 _NOTICES = """
@@ -174,7 +177,7 @@ async def make(db: Queryable, drafts: Sequence[Draft], now: datetime, *, again: 
     to, about, order_keys = zip(*drafts, strict=True)
     places = {place: n for n, place in enumerate(dict.fromkeys(to), 1)}
     sources = {source: n for n, source in enumerate(dict.fromkeys(about), 1)}
-    rows = await db.fetch(
+    made: list[int] = await db.fetchval(
         _INSERT,
         plain_array(places[place] for place in to),
         plain_array(sources[source] for source in about),
@@ -185,7 +188,7 @@ async def make(db: Queryable, drafts: Sequence[Draft], now: datetime, *, again: 
         again,
     )
     await queue(db, {(place.account_id, place.name) for place in places}, now)
-    return [row["id"] for row in rows]
+    return made
 
 
 async def _make_notices(db: Connection, events: Sequence[Record], now: datetime) -> None:

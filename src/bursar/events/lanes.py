@@ -65,17 +65,17 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT *
     FROM event
-    WHERE (account_id, id) >= (d.source_account_id, d.source_id)
+    WHERE d.channel = 'webhook' AND (account_id, id) >= (d.source_account_id, d.source_id)
     ORDER BY account_id, id
     LIMIT 1
-) AS event ON d.channel = 'webhook' AND event.account_id = d.source_account_id AND event.id = d.source_id
+) AS event ON event.account_id = d.source_account_id AND event.id = d.source_id
 LEFT JOIN LATERAL (
     SELECT *
     FROM ipn
-    WHERE (account_id, id) >= (d.source_account_id, d.source_id)
+    WHERE d.channel = 'ipn' AND (account_id, id) >= (d.source_account_id, d.source_id)
     ORDER BY account_id, id
     LIMIT 1
-) AS ipn ON d.channel = 'ipn' AND ipn.account_id = d.source_account_id AND ipn.id = d.source_id
+) AS ipn ON ipn.account_id = d.source_account_id AND ipn.id = d.source_id
 WHERE (SELECT $6::boolean OR pg_try_advisory_xact_lock_shared($7))
 ORDER BY lane.n, d.next_attempt_at, d.id
 """  # noqa: S608 - a constant
@@ -222,15 +222,14 @@ async def read(db: Database, wanted: Sequence[Wanted], *, commanded: bool) -> li
 async def record(db: Database, results: Sequence[Result]) -> int:
     """Writes outcomes; returns how many were still this worker's to write."""
     holds, urls, ids, numbers, sent, durations, codes, statuses, excerpts, errors, delays = zip(*results, strict=True)
-    at = list(zip(holds, urls, strict=True))
-    lanes = {lane: n for n, lane in enumerate(dict.fromkeys(at), 1)}
+    lanes = {lane: n for n, lane in enumerate(dict.fromkeys(zip(holds, urls, strict=True)), 1)}
     done = await db.execute(
         _RECORD,
         [hold.account_id for hold, _ in lanes],
         [hold.place for hold, _ in lanes],
         [hold.token for hold, _ in lanes],
         [url for _, url in lanes],
-        plain_array(lanes[lane] for lane in at),
+        plain_array(lanes[lane] for lane in zip(holds, urls, strict=True)),
         plain_array(ids),
         plain_array(numbers),
         plain_array(sent),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -69,9 +70,9 @@ class Sender:
         self._jitter = jitter
         self._commanded = commanded  # by whoever moves the clock
         self._lease = lease
-        self._lanes: dict[Hold, asyncio.Task[None]] = {}
+        self._lanes: dict[Hold, Lane] = {}
         self._claims: set[asyncio.Task[int]] = set()
-        self._active: set[Lane] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._room = Room(EXTRA)
         self._next_probe = 0.0
         self._bell = asyncio.Event()
@@ -79,7 +80,7 @@ class Sender:
         self._one_at_a_time = asyncio.Lock()
         self._endpoints: GroupCommit[tuple[int, int], Record | None] = GroupCommit(self._find_endpoints, lanes=1)
         self._reads: GroupCommit[Wanted, list[Record]] = GroupCommit(self._read_many, lanes=1)
-        self._records: GroupCommit[tuple[Lane, Result], None] = GroupCommit(self._record_many, lanes=1, largest=256)
+        self._records: GroupCommit[Result, None] = GroupCommit(self._record_many, lanes=1, largest=256)
         self._releases: GroupCommit[Hold, None] = GroupCommit(self._release_many, lanes=1)
         self.attempts = 0
 
@@ -92,9 +93,9 @@ class Sender:
     ) -> None:
         await asyncio.gather(*self._claims, return_exceptions=True)
         held = list(self._lanes)
-        for lane in self._active:
+        for lane in self._lanes.values():
             lane.stop()
-        tasks = [*self._lanes.values(), *(runner for lane in self._active for runner in lane.runners)]
+        tasks = [*self._serving, *(runner for lane in self._lanes.values() for runner in lane.runners)]
         if self._renewing is not None:
             tasks.append(self._renewing)
         for task in tasks:
@@ -150,12 +151,12 @@ class Sender:
     async def _take_turns(self) -> int:
         """Starts lanes for places that are due, as far as there is room."""
         started = 0
-        busy = sum(1 for lane in self._active if not lane.failing and not lane.slow)
-        room = min(LANES - busy, LANES_LARGEST - len(self._active), CLAIM_LARGEST)
+        busy = sum(1 for lane in self._lanes.values() if not lane.failing and not lane.slow)
+        room = min(LANES - busy, LANES_LARGEST - len(self._lanes), CLAIM_LARGEST)
         if room > 0:
             started += await self._start(room, failing=False)
-        failing = sum(1 for lane in self._active if lane.failing)
-        room = min(LANES_FAILING - failing, LANES_LARGEST - len(self._active), CLAIM_LARGEST)
+        failing = sum(1 for lane in self._lanes.values() if lane.failing)
+        room = min(LANES_FAILING - failing, LANES_LARGEST - len(self._lanes), CLAIM_LARGEST)
         if room > 0 and (self._commanded or time.monotonic() >= self._next_probe):
             probes = await self._start(room, failing=True)
             if probes:
@@ -175,9 +176,10 @@ class Sender:
         if claimed:
             crashpoint("delivery.claimed")
         for hold, was_failing in claimed:
-            lane = Lane(hold, was_failing, was_failing)
-            self._active.add(lane)
-            self._lanes[hold] = asyncio.create_task(self._serve(lane))
+            lane = self._lanes[hold] = Lane(hold, was_failing, was_failing)
+            serving = asyncio.create_task(self._serve(lane))
+            self._serving.add(serving)
+            serving.add_done_callback(self._serving.discard)
         return len(claimed)
 
     # One lane --------------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class Sender:
         except Exception:
             log.exception("deliveries.lane_failed", account_id=lane.hold.account_id, place=lane.hold.place)
         finally:
-            self._active.discard(lane)
+            lane.stop()
             self._lanes.pop(lane.hold, None)
             self._bell.set()
 
@@ -290,10 +292,10 @@ class Sender:
         )  # fmt: skip
         lane.unwritten += 1
         if verdict.status == "succeeded" and not lane.marked:
-            self._records.post((lane, result))
+            self._records.post(result)
             return
         self._staff(lane)
-        await self._records.submit((lane, result))
+        await self._records.submit(result)
         await self._mark(lane, verdict)
 
     @staticmethod
@@ -339,19 +341,19 @@ class Sender:
     async def _read_many(self, wanted: Sequence[Wanted]) -> Sequence[list[Record] | Exception]:
         return await lanes.read(self._db, wanted, commanded=self._commanded)
 
-    async def _record_many(self, made: Sequence[tuple[Lane, Result]]) -> Sequence[Exception | None]:
-        concerned = {lane for lane, _ in made}
+    async def _record_many(self, made: Sequence[Result]) -> Sequence[Exception | None]:
+        counts = Counter(result.hold for result in made)
+        concerned = [(lane, count) for hold, count in counts.items() if (lane := self._lanes.get(hold)) is not None]
         try:
-            written = await persist(lambda: lanes.record(self._db, [result for _, result in made]))
+            written = await persist(lambda: lanes.record(self._db, made))
         except Exception as error:
-            for lane in concerned:
+            for lane, _ in concerned:
                 lane.stop()
             log.warning("deliveries.outcomes_lost", lost=len(made), error=type(error).__name__)
             raise
         finally:
-            for lane, _ in made:
-                lane.unwritten -= 1
-            for lane in concerned:
+            for lane, count in concerned:
+                lane.unwritten -= count
                 self._staff(lane)
                 if lane.idle:
                     lane.changed.set()
