@@ -14,8 +14,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from bursar.db.clock import CLOCK_LOCK
 from bursar.db.embedded import Urls
 from bursar.db.pool import Database
+from bursar.events import lanes
+from bursar.events.fanout import fan_out
 from tests.events.factories import deliveries, happen, register, run_jobs
 from tests.events.receivers import Receiver, receiver
 from tests.support.service import Party, Service, running_service
@@ -209,6 +212,59 @@ class TestCrashes:
         await run_jobs(service)
         [delivery] = await deliveries(service, merchant)
         assert (delivery["status"], delivery["attempts"]) == ("succeeded", 1)
+
+    async def test_outcomes_that_cannot_be_written_are_attempted_again(self, urls: Urls, hooks: Receiver) -> None:
+        owner = await Database.open(urls.owner, size=1)
+        async with running_service(urls) as service:
+            merchant = await service.open_account()
+            await register(service, merchant, hooks.url("/ok"))
+            hooks.delay_s = 0.02
+            await owner.execute("REVOKE INSERT ON delivery_attempt FROM bursar_app")
+            events = await happen(service.db, merchant, 20)
+            service.worker._wake()
+            await hooks.wait_for(len(events) + 1)
+            assert await service.db.fetchval("SELECT count(*) FROM delivery_attempt WHERE account_id > 1000") == 0
+            await owner.execute("GRANT INSERT ON delivery_attempt TO bursar_app")
+            async with asyncio.timeout(30):
+                await _until_succeeded(service, len(events))
+            found = await deliveries(service, merchant)
+            assert [delivery["attempts"] for delivery in found] == [1] * len(events)
+        await owner.close()
+
+
+class TestFanOut:
+    async def test_each_place_is_told_in_the_order_of_the_events(self, urls: Urls) -> None:
+        async with running_service(urls, worker=False) as service:
+            merchant = await service.open_account()
+            for n in range(3):
+                await register(service, merchant, f"http://127.0.0.1:9/{n}", ordered=n == 0)
+            events = await happen(service.db, merchant, 120)
+            while await fan_out(service.db):
+                pass
+            rows = await service.db.fetch(
+                "SELECT place, event_id, order_key FROM delivery WHERE account_id = $1 ORDER BY id",
+                merchant.merchant_id,
+            )
+            told = defaultdict(list)
+            for row in rows:
+                told[row["place"]].append(row["event_id"])
+            assert [len(told), *told.values()] == [3, *[[event.event_id for event in events]] * 3]
+            assert [row["order_key"] is not None for row in rows] == [True, False, False] * len(events)
+
+    async def test_what_a_delivery_tells_of_is_found_by_its_key_in_tables_that_nobody_analysed(
+        self, urls: Urls
+    ) -> None:
+        """As long as the planner knows nothing of a table, all of an account's events look as few as one."""
+        async with running_service(urls, worker=False) as service:
+            merchant = await service.open_account()
+            await happen(service.db, merchant, 250)
+            owner = await Database.open(urls.owner, size=1)
+            wanted = [merchant.merchant_id], ["webhook:1"], [lanes.BEGINNING[0]], [0], [48]
+            rows = await owner.fetch(f"EXPLAIN {lanes._READ}", *wanted, True, CLOCK_LOCK)
+            plan = "\n".join(row[0] for row in rows)
+            await owner.close()
+        assert "Index Scan using event_pkey on event" in plan, plan
+        assert "event_by_txid" not in plan, plan
 
 
 async def _until_succeeded(service: Service, count: int) -> None:

@@ -122,6 +122,27 @@ class TestConnections:
             assert len(again.requests) == 1
         transport.close()
 
+    async def test_one_that_falls_silent_is_a_timeout_and_not_a_second_request(self) -> None:
+        transport = Transport(LOOPBACK, QUICK)
+        async with receiver() as hooks:
+            assert (await transport.post(hooks.url(), HEADERS, b"{}")).code == 200
+            hooks.mood["/ok"] = "hang"
+            answer = await transport.post(hooks.url(), HEADERS, b"{}")
+            assert (answer.code, answer.error) == (None, "timeout")
+            assert 900 < answer.duration_ms < 1500
+            assert len(hooks.requests) == 2
+            hooks.mood["/ok"] = "ok"
+            assert (await transport.post(hooks.url(), HEADERS, b"{}")).code == 200
+            assert hooks.connections == 2, "what was given up on is not used again"
+            transport.close()
+
+    async def test_time_that_runs_out_within_the_body_is_a_timeout(self) -> None:
+        async with receiver() as hooks:
+            limits = Limits(connect_s=0.5, total_s=0.3, body_s=5.0)
+            answer = await post(hooks.url("/dripping-body"), limits=limits)
+            assert (answer.code, answer.error) == (None, "timeout")
+            assert answer.duration_ms < 1000
+
 
 class Rebinding:
     """A resolver whose owner changes what a name means between two looks."""

@@ -90,3 +90,22 @@ class TestSubmit:
         gone.cancel()
         assert await stays == 20
         assert await group.submit(3) == 30
+
+
+class TestPost:
+    async def test_what_nobody_waits_for_is_flushed_in_order_with_the_rest(self) -> None:
+        book = Book()
+        group = GroupCommit(book.flush, lanes=1)
+        for number in (1, 2, -3):
+            group.post(number)
+        assert await group.submit(4) == 40
+        assert [item for batch in book.batches for item in batch] == [1, 2, -3, 4]
+
+    async def test_a_batch_that_fails_does_not_hold_up_the_next(self) -> None:
+        book = Book()
+        group = GroupCommit(book.flush, lanes=1)
+        group.post(1300)
+        await group.settled()
+        group.post(1)
+        await group.settled()
+        assert book.batches == [[1300], [1]]

@@ -33,13 +33,21 @@ class GroupCommit(Generic[T, R]):
         self._lanes = lanes
         self._largest = largest
         self._shared = shared
-        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._waiting: deque[tuple[T, asyncio.Future[R] | None]] = deque()
         self._busy = 0  # lanes that will still look for work
         self._coming = 0  # of these, the ones that have not had their first look
         self._running: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T) -> R:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._add(item, future)
+        return await future
+
+    def post(self, item: T) -> None:
+        """For an item whose result nobody waits for: `flush` itself has to see to what becomes of it."""
+        self._add(item, None)
+
+    def _add(self, item: T, future: asyncio.Future[R] | None) -> None:
         self._waiting.append((item, future))
         if self._busy < self._lanes:
             self._busy += 1
@@ -47,7 +55,6 @@ class GroupCommit(Generic[T, R]):
             lane = asyncio.create_task(self._drain())
             self._running.add(lane)
             lane.add_done_callback(self._running.discard)
-        return await future
 
     @property
     def at_work(self) -> bool:
@@ -75,8 +82,8 @@ class GroupCommit(Generic[T, R]):
             except Exception as error:  # whoever waits is told
                 results = [error] * len(batch)
             for (_, future), result in zip(batch, results, strict=True):
-                if future.done():
-                    continue  # its caller went away
+                if future is None or future.done():
+                    continue  # nobody waits, or not any more
                 if isinstance(result, Exception):
                     future.set_exception(result)
                 else:

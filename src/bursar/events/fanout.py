@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,21 +52,26 @@ ORDER BY account_id, id
 
 _INSERT = """
 -- Deliveries, once per event and place. One that exists is left alone, or begun anew when `again` says so.
-INSERT INTO delivery AS held
-    (account_id, id, channel, place, webhook_id, source_account_id, source_id, event_id, type, order_key,
-     next_attempt_at, created_at, updated_at)
-SELECT account_id, nextval('delivery_id'), channel, place, webhook_id, source_account_id, source_id, event_id, type,
-       order_key, $10, $10, $10
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[],
-            $9::text[])
-     WITH ORDINALITY
-     AS d (account_id, channel, place, webhook_id, source_account_id, source_id, event_id, type, order_key, n)
-ORDER BY n
-ON CONFLICT (account_id, place, event_id) DO UPDATE
-    SET status = 'pending', step = 0, exhausted = false, next_attempt_at = excluded.next_attempt_at,
-        updated_at = excluded.updated_at
-    WHERE $11
-RETURNING account_id, id
+WITH made AS (
+    INSERT INTO delivery AS held
+        (account_id, id, channel, place, webhook_id, source_account_id, source_id, event_id, type, order_key,
+         next_attempt_at, created_at, updated_at)
+    SELECT p.account_id, nextval('delivery_id'), p.channel, p.place, p.webhook_id, s.account_id, s.id, s.event_id,
+           s.type, d.order_key, $12, $12, $12
+    FROM unnest($1::integer[], $2::integer[], $3::text[])
+         WITH ORDINALITY AS d (place_n, source_n, order_key, n)
+    JOIN unnest($4::bigint[], $5::text[], $6::text[], $7::bigint[])
+         WITH ORDINALITY AS p (account_id, channel, place, webhook_id, n) ON p.n = d.place_n
+    JOIN unnest($8::bigint[], $9::bigint[], $10::text[], $11::text[])
+         WITH ORDINALITY AS s (account_id, id, event_id, type, n) ON s.n = d.source_n
+    ORDER BY d.n
+    ON CONFLICT (account_id, place, event_id) DO UPDATE
+        SET status = 'pending', step = 0, exhausted = false, next_attempt_at = excluded.next_attempt_at,
+            updated_at = excluded.updated_at
+        WHERE $13
+    RETURNING id
+)
+SELECT coalesce(array_agg(id), '{}') FROM made
 """
 
 _NOTICES = """
@@ -88,23 +94,39 @@ ON CONFLICT (account_id, place) DO UPDATE
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A delivery that is to be made."""
+class Place(NamedTuple):
+    """Where a delivery goes, and whose that is."""
 
     account_id: int
     channel: str
-    place: str
+    name: str
     webhook_id: int | None
-    source_account_id: int
-    source_id: int
+
+
+class Source(NamedTuple):
+    """The event or IPN that a delivery tells of."""
+
+    account_id: int
+    id: int
     event_id: str
     type: str
+
+
+class Draft(NamedTuple):
+    """A delivery that is to be made."""
+
+    place: Place
+    source: Source
     order_key: str | None = None
 
 
 def webhook_place(webhook_id: int) -> str:
     return f"webhook:{webhook_id}"
+
+
+@lru_cache(maxsize=4096)
+def webhook(account_id: int, webhook_id: int) -> Place:
+    return Place(account_id, "webhook", webhook_place(webhook_id), webhook_id)
 
 
 def ipn_place(url: str) -> str:
@@ -137,10 +159,9 @@ async def fan_out(db: Database, *, commanded: bool = False) -> int:
         events.sort(key=lambda event: event["id"])
         drafts = await _drafts_of_events(connection, events)
         drafts += [
-            Draft(ipn["account_id"], "ipn", ipn_place(ipn["url"]), None, ipn["account_id"], ipn["id"],
-                  ipn["event_id"], ipn["type"])
+            Draft(Place(ipn["account_id"], "ipn", ipn_place(ipn["url"]), None), _source(ipn))
             for ipn in sorted(ipns, key=lambda ipn: ipn["id"])
-        ]  # fmt: skip
+        ]
         await make(connection, drafts, now)
         await _make_notices(connection, [event for event in events if event["type"] in catalogue.MAIL_TO], now)
         crashpoint("fan_out.before_commit")
@@ -152,22 +173,21 @@ async def make(db: Queryable, drafts: Sequence[Draft], now: datetime, *, again: 
     """Writes deliveries, due at once, and puts their places into the queue. Returns the ids of those now waiting."""
     if not drafts:
         return []
-    rows = await db.fetch(
+    to, about, order_keys = zip(*drafts, strict=True)
+    places = {place: n for n, place in enumerate(dict.fromkeys(to), 1)}
+    sources = {source: n for n, source in enumerate(dict.fromkeys(about), 1)}
+    made: list[int] = await db.fetchval(
         _INSERT,
-        [draft.account_id for draft in drafts],
-        [draft.channel for draft in drafts],
-        [draft.place for draft in drafts],
-        [draft.webhook_id for draft in drafts],
-        [draft.source_account_id for draft in drafts],
-        [draft.source_id for draft in drafts],
-        [draft.event_id for draft in drafts],
-        [draft.type for draft in drafts],
-        [draft.order_key for draft in drafts],
+        [places[place] for place in to],
+        [sources[source] for source in about],
+        order_keys if any(order_keys) else (),
+        *zip(*places, strict=True),
+        *zip(*sources, strict=True),
         now,
         again,
     )
-    await queue(db, {(draft.account_id, draft.place) for draft in drafts}, now)
-    return [row["id"] for row in rows]
+    await queue(db, {(place.account_id, place.name) for place in places}, now)
+    return made
 
 
 async def _make_notices(db: Connection, events: Sequence[Record], now: datetime) -> None:
@@ -213,20 +233,19 @@ async def drafts_for(db: Queryable, pairs: Sequence[tuple[Record, Record]]) -> l
     """Deliveries of these events to these endpoints, with the order that each belongs to where that matters."""
     ordered = {(event["account_id"], event["id"]) for event, endpoint in pairs if endpoint["ordered"]}
     keys = await _order_keys(db, ordered)
+    sources = {number: _source(event) for number, event in {event["id"]: event for event, _ in pairs}.items()}
     return [
         Draft(
-            endpoint["account_id"],
-            "webhook",
-            webhook_place(endpoint["id"]),
-            endpoint["id"],
-            event["account_id"],
-            event["id"],
-            event["event_id"],
-            event["type"],
+            webhook(endpoint["account_id"], endpoint["id"]),
+            sources[event["id"]],
             keys.get((event["account_id"], event["id"])) if endpoint["ordered"] else None,
         )
         for event, endpoint in pairs
     ]
+
+
+def _source(row: Record) -> Source:
+    return Source(row["account_id"], row["id"], row["event_id"], row["type"])
 
 
 async def _order_keys(db: Queryable, events: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:

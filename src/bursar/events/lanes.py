@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from bursar.db.clock import CLOCK_LOCK
 from bursar.db.pool import Connection, Database, Record
@@ -44,7 +45,8 @@ RETURNING account_id, place, lease_token, failing_since
 """
 
 _READ = f"""
--- What is due at each of some places, after where the last read ended. The limits keep the planner to look-ups by key.
+-- What is due at each of some places, after where the last read ended. The limits keep the planner to look-ups by key,
+-- and "from this key on" to the primary key: of a table that it knows little of, any index with the account will do.
 SELECT lane.n, d.id, d.channel, d.event_id, d.type, d.attempts, d.step, d.next_attempt_at,
        event.body, ipn.url, ipn.fields, ipn.amount, ipn.identifier, ipn.key_account_id, ipn.key_id
 FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::bigint[], $5::integer[])
@@ -60,51 +62,59 @@ CROSS JOIN LATERAL (
     LIMIT lane.wanted
 ) AS d
 LEFT JOIN LATERAL (
-    SELECT * FROM event WHERE account_id = d.source_account_id AND id = d.source_id LIMIT 1
-) AS event ON d.channel = 'webhook'
+    SELECT *
+    FROM event
+    WHERE d.channel = 'webhook' AND (account_id, id) >= (d.source_account_id, d.source_id)
+    ORDER BY account_id, id
+    LIMIT 1
+) AS event ON event.account_id = d.source_account_id AND event.id = d.source_id
 LEFT JOIN LATERAL (
-    SELECT * FROM ipn WHERE account_id = d.source_account_id AND id = d.source_id LIMIT 1
-) AS ipn ON d.channel = 'ipn'
+    SELECT *
+    FROM ipn
+    WHERE d.channel = 'ipn' AND (account_id, id) >= (d.source_account_id, d.source_id)
+    ORDER BY account_id, id
+    LIMIT 1
+) AS ipn ON ipn.account_id = d.source_account_id AND ipn.id = d.source_id
 WHERE (SELECT $6::boolean OR pg_try_advisory_xact_lock_shared($7))
 ORDER BY lane.n, d.next_attempt_at, d.id
 """  # noqa: S608 - a constant
 
 _RECORD = """
 -- Outcomes of attempts, by whoever still holds the lane, each once: an attempt counts only as the next of its delivery.
-WITH result AS (
-    SELECT *
-    FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::timestamptz[],
-                $8::integer[], $9::smallint[], $10::text[], $11::text[], $12::text[], $13::boolean[], $14::interval[])
-         AS r (account_id, id, place, token, number, url, sent_at, duration_ms, code, error, excerpt, status,
-               exhausted, again_in)
-), moment AS MATERIALIZED (
+WITH moment AS MATERIALIZED (
     SELECT instance_now() AS now
 ), held AS MATERIALIZED (
-    -- Apart, so that deliveries are looked up by their key and in no other way.
-    SELECT r.*
-    FROM result AS r
-    JOIN destination AS p ON p.account_id = r.account_id AND p.place = r.place AND p.lease_token = r.token
+    SELECT lane.n, lane.account_id, lane.url
+    FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[])
+         WITH ORDINALITY AS lane (account_id, place, token, url, n)
+    JOIN destination AS p ON p.account_id = lane.account_id AND p.place = lane.place AND p.lease_token = lane.token
+), result AS MATERIALIZED (
+    -- Apart, so that deliveries are looked up by their key and in no other way. Shorter arrays end in nulls.
+    SELECT held.account_id, held.url, r.*
+    FROM unnest($5::integer[], $6::bigint[], $7::integer[], $8::bigint[], $9::integer[],
+                $10::smallint[], $11::text[], $12::text[], $13::text[], $14::interval[])
+         AS r (lane, id, number, sent_at, duration_ms, code, status, excerpt, error, again_in)
+    JOIN held ON held.n = r.lane
 ), recorded AS (
     UPDATE delivery AS d
     SET attempts = d.attempts + 1,
         step = d.step + 1,
         status = CASE WHEN d.status = 'cancelled' AND r.status = 'failed' THEN 'cancelled' ELSE r.status END,
-        exhausted = r.exhausted AND d.status <> 'cancelled',
+        exhausted = r.status = 'failed' AND r.again_in IS NULL AND d.status <> 'cancelled',
         next_attempt_at = CASE WHEN d.status = 'cancelled' THEN NULL ELSE moment.now + r.again_in END,
         last_response_code = r.code,
         last_error = r.error,
         duration_ms = r.duration_ms,
         response_excerpt = r.excerpt,
         updated_at = moment.now
-    FROM held AS r, moment
+    FROM result AS r, moment
     WHERE d.account_id = r.account_id AND d.id = r.id AND d.attempts = r.number - 1
-    RETURNING d.account_id, d.id, moment.now AS at
+    RETURNING d.account_id, d.id, r.number, r.url, r.sent_at, moment.now, r.duration_ms, r.code, r.error, r.excerpt
 )
 INSERT INTO delivery_attempt
     (account_id, delivery_id, number, url, sent_at, at, duration_ms, response_code, error, response_excerpt)
-SELECT account_id, id, number, url, sent_at, at, duration_ms, code, error, excerpt
-FROM result
-JOIN recorded USING (account_id, id)
+SELECT account_id, id, number, url, to_timestamp(sent_at), now, duration_ms, code, error, excerpt
+FROM recorded
 """
 
 _LET_GO = """
@@ -131,8 +141,7 @@ RETURNING p.due_at <= (SELECT instance_now()) AS due
 """  # noqa: S608 - a constant
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """The lease of one place."""
 
     account_id: int
@@ -140,21 +149,19 @@ class Hold:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of one attempt, as it is written down."""
+class Result(NamedTuple):
+    """What came of one attempt, as it is written down. One that failed and has no `again_in` was the last."""
 
     hold: Hold
+    url: str
     delivery_id: int
     number: int
-    url: str
-    sent_at: datetime
+    sent_at: int  # seconds of real time
     duration_ms: int
     code: int | None
-    error: str | None
-    excerpt: str
     status: str
-    exhausted: bool
+    excerpt: str
+    error: str | None
     again_in: timedelta | None
 
 
@@ -212,22 +219,24 @@ async def read(db: Database, wanted: Sequence[Wanted], *, commanded: bool) -> li
 
 async def record(db: Database, results: Sequence[Result]) -> int:
     """Writes outcomes; returns how many were still this worker's to write."""
+    holds, urls, ids, numbers, sent, durations, codes, statuses, excerpts, errors, delays = zip(*results, strict=True)
+    lanes = {lane: n for n, lane in enumerate(dict.fromkeys(zip(holds, urls, strict=True)), 1)}
     done = await db.execute(
         _RECORD,
-        [result.hold.account_id for result in results],
-        [result.delivery_id for result in results],
-        [result.hold.place for result in results],
-        [result.hold.token for result in results],
-        [result.number for result in results],
-        [result.url for result in results],
-        [result.sent_at for result in results],
-        [result.duration_ms for result in results],
-        [result.code for result in results],
-        [result.error for result in results],
-        [result.excerpt for result in results],
-        [result.status for result in results],
-        [result.exhausted for result in results],
-        [result.again_in for result in results],
+        [hold.account_id for hold, _ in lanes],
+        [hold.place for hold, _ in lanes],
+        [hold.token for hold, _ in lanes],
+        [url for _, url in lanes],
+        [lanes[lane] for lane in zip(holds, urls, strict=True)],
+        ids,
+        numbers,
+        sent,
+        durations,
+        codes,
+        statuses,
+        excerpts,
+        errors if any(errors) else (),
+        delays if any(delay is not None for delay in delays) else (),
     )
     return int(done.rpartition(" ")[2])
 

@@ -1,7 +1,8 @@
 """Sends what is due. Places are served side by side: a slow or dead one holds up nobody but itself.
 
 A lane is one place in service: up to 16 requests in flight while it answers well, one at a time after a failure until
-it recovers. A lane gives way after a few seconds, so everybody has a turn. Nothing is in memory but what is in flight.
+it recovers. Each has runners that take one delivery after another; outcomes are written in groups behind them. A lane
+gives way after a few seconds, so everybody has a turn. Nothing is in memory but what is about to be sent or written.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -26,6 +28,7 @@ from bursar.db.pool import LOST, Busy, Database, Record, persist
 from bursar.events import lanes, metrics, schedule, signing
 from bursar.events.fanout import fan_out
 from bursar.events.keyring import Keyring
+from bursar.events.lane import Lane, Room
 from bursar.events.lanes import Hold, Result, Wanted
 from bursar.events.transport import Answer, Transport
 
@@ -33,11 +36,10 @@ log = structlog.get_logger()
 
 IN_FLIGHT = 16  # per place
 EXTRA = 256  # requests in flight beyond the first of each lane
+UNWRITTEN_LARGEST = 48  # outcomes of a lane that may wait to be written
 LANES = 192  # in service at once, not counting slow ones
 LANES_FAILING = 64
 LANES_LARGEST = 512
-SLOW_S = 1.0  # a lane that waits this long for an answer makes room for another
-TURN_S = 5.0
 PROBE_EVERY_S = 0.25  # how often failing places are given a turn
 READ_ROWS = 48
 CLAIM_LARGEST = 64
@@ -45,40 +47,6 @@ LEASE = timedelta(seconds=30)
 POLL_S = 1.0
 
 Disable = Callable[[int, int, str], Awaitable[None]]  # (account, webhook, why): an endpoint is to be called no more
-
-
-class _NoKey(Exception):
-    """Nothing is left to sign with: every key was revoked, or the secret cannot be opened."""
-
-
-@dataclass(slots=True, eq=False)
-class _Lane:
-    hold: Hold
-    failing: bool
-    marked: bool  # whether the database has it as failing
-    endpoint: Record | None = None
-    secrets: Sequence[str] = ()
-    after: tuple[datetime, int] = lanes.BEGINNING
-    limit: int = 1
-    in_flight: int = 0
-    stopped: bool = False
-    since: float = field(default_factory=time.monotonic)
-    answered: float = field(default_factory=time.monotonic)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    attempts: set[asyncio.Task[None]] = field(default_factory=set)
-
-    @property
-    def webhook_id(self) -> int | None:
-        channel, _, number = self.hold.place.partition(":")
-        return int(number) if channel == "webhook" else None
-
-    @property
-    def slow(self) -> bool:
-        return self.in_flight > 0 and time.monotonic() - self.answered > SLOW_S
-
-    @property
-    def over(self) -> bool:
-        return time.monotonic() - self.since > TURN_S
 
 
 class Sender:
@@ -102,10 +70,10 @@ class Sender:
         self._jitter = jitter
         self._commanded = commanded  # by whoever moves the clock
         self._lease = lease
-        self._lanes: dict[Hold, asyncio.Task[None]] = {}
+        self._lanes: dict[Hold, Lane] = {}
         self._claims: set[asyncio.Task[int]] = set()
-        self._active: set[_Lane] = set()
-        self._extra = 0
+        self._serving: set[asyncio.Task[None]] = set()
+        self._room = Room(EXTRA)
         self._next_probe = 0.0
         self._bell = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
@@ -125,7 +93,9 @@ class Sender:
     ) -> None:
         await asyncio.gather(*self._claims, return_exceptions=True)
         held = list(self._lanes)
-        tasks = [*self._lanes.values(), *(task for lane in self._active for task in lane.attempts)]
+        for lane in self._lanes.values():
+            lane.stop()
+        tasks = [*self._serving, *(runner for lane in self._lanes.values() for runner in lane.runners)]
         if self._renewing is not None:
             tasks.append(self._renewing)
         for task in tasks:
@@ -181,12 +151,12 @@ class Sender:
     async def _take_turns(self) -> int:
         """Starts lanes for places that are due, as far as there is room."""
         started = 0
-        busy = sum(1 for lane in self._active if not lane.failing and not lane.slow)
-        room = min(LANES - busy, LANES_LARGEST - len(self._active), CLAIM_LARGEST)
+        busy = sum(1 for lane in self._lanes.values() if not lane.failing and not lane.slow)
+        room = min(LANES - busy, LANES_LARGEST - len(self._lanes), CLAIM_LARGEST)
         if room > 0:
             started += await self._start(room, failing=False)
-        failing = sum(1 for lane in self._active if lane.failing)
-        room = min(LANES_FAILING - failing, LANES_LARGEST - len(self._active), CLAIM_LARGEST)
+        failing = sum(1 for lane in self._lanes.values() if lane.failing)
+        room = min(LANES_FAILING - failing, LANES_LARGEST - len(self._lanes), CLAIM_LARGEST)
         if room > 0 and (self._commanded or time.monotonic() >= self._next_probe):
             probes = await self._start(room, failing=True)
             if probes:
@@ -206,14 +176,15 @@ class Sender:
         if claimed:
             crashpoint("delivery.claimed")
         for hold, was_failing in claimed:
-            lane = _Lane(hold, was_failing, was_failing)
-            self._active.add(lane)
-            self._lanes[hold] = asyncio.create_task(self._serve(lane))
+            lane = self._lanes[hold] = Lane(hold, was_failing, was_failing)
+            serving = asyncio.create_task(self._serve(lane))
+            self._serving.add(serving)
+            serving.add_done_callback(self._serving.discard)
         return len(claimed)
 
     # One lane --------------------------------------------------------------------------------------------------
 
-    async def _serve(self, lane: _Lane) -> None:
+    async def _serve(self, lane: Lane) -> None:
         """One turn of a place: from its lease to its return to the queue."""
         try:
             if await self._ready(lane):
@@ -225,11 +196,11 @@ class Sender:
         except Exception:
             log.exception("deliveries.lane_failed", account_id=lane.hold.account_id, place=lane.hold.place)
         finally:
-            self._active.discard(lane)
+            lane.stop()
             self._lanes.pop(lane.hold, None)
             self._bell.set()
 
-    async def _ready(self, lane: _Lane) -> bool:
+    async def _ready(self, lane: Lane) -> bool:
         """Whether the place still wants anything; what waits for one that does not is given up."""
         if lane.webhook_id is None:
             return True
@@ -247,92 +218,95 @@ class Sender:
             await lanes.cancel_waiting(self._db, lane.hold)
         return False
 
-    async def _work(self, lane: _Lane) -> None:
-        while not lane.stopped and not lane.over:
+    async def _work(self, lane: Lane) -> None:
+        more = True
+        while more and not lane.stopped and not lane.over:
             wanted = 1 if lane.failing else READ_ROWS
             rows = await self._reads.submit(Wanted(lane.hold, lane.after, wanted))
-            for row in rows:
-                await self._room(lane)
-                if lane.stopped:
-                    break
-                self._begin(lane, row)
-            if len(rows) < wanted:
-                break
-        while lane.attempts:
-            await asyncio.wait(lane.attempts)
+            if rows:
+                lane.after = rows[-1]["next_attempt_at"], rows[-1]["id"]
+            lane.rows.extend(rows)
+            self._staff(lane)
+            await lane.until_low()
+            more = len(rows) == wanted
+        await lane.until_idle()
 
-    async def _room(self, lane: _Lane) -> None:
-        """Waits until the lane may have one more request in flight, or has to stop."""
-        while not lane.stopped:
-            free = lane.in_flight < lane.limit and (lane.in_flight == 0 or self._extra < EXTRA)
-            if free and len(lane.attempts) < 4 * IN_FLIGHT:
-                return
-            lane.changed.clear()
-            await lane.changed.wait()
+    def _staff(self, lane: Lane) -> None:
+        """As many runners as the lane has rows and room for."""
+        while (row := self._next(lane)) is not None:
+            runner = asyncio.create_task(self._run(lane, row))
+            lane.runners.add(runner)
+            runner.add_done_callback(partial(self._ended, lane))
 
-    def _begin(self, lane: _Lane, row: Record) -> None:
-        lane.after = (row["next_attempt_at"], row["id"])
-        if lane.in_flight == 0:
-            lane.answered = time.monotonic()
-        extra = lane.in_flight > 0
-        self._extra += extra
-        lane.in_flight += 1
+    def _next(self, lane: Lane) -> Record | None:
+        """The next delivery to attempt, if the lane may have one more request in flight; it then counts as such."""
+        if lane.stopped or not lane.rows or lane.in_flight >= lane.limit or lane.unwritten >= UNWRITTEN_LARGEST:
+            return None
+        if not self._room.enter(lane):
+            return None
+        row = lane.rows.popleft()
+        if lane.low:
+            lane.changed.set()
         self.attempts += 1
-        task = asyncio.create_task(self._attempt(lane, row, extra=extra))
-        lane.attempts.add(task)
-        task.add_done_callback(lambda done: self._ended(lane, done))
+        return row
 
-    def _ended(self, lane: _Lane, task: asyncio.Task[None]) -> None:
-        lane.attempts.discard(task)
+    async def _run(self, lane: Lane, row: Record | None) -> None:
+        while row is not None:
+            await self._attempt(lane, row)
+            row = self._next(lane)
+            self._staff(lane)
+
+    def _ended(self, lane: Lane, runner: asyncio.Task[None]) -> None:
+        lane.runners.discard(runner)
         lane.changed.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            lane.stopped = True
+        if not runner.cancelled() and (error := runner.exception()) is not None:
+            lane.stop()
             log.warning("deliveries.outcome_lost", place=lane.hold.place, error=type(error).__name__)
 
     # One attempt -----------------------------------------------------------------------------------------------
 
-    async def _attempt(self, lane: _Lane, row: Record, *, extra: bool) -> None:
-        sent_at = time.time()
+    async def _attempt(self, lane: Lane, row: Record) -> None:
+        sent_at = int(time.time())
         number = row["attempts"] + 1
         url = lane.endpoint["url"] if lane.endpoint is not None else row["url"]
         try:
-            headers, body = await self._signed(lane, row, number, int(sent_at))
-            crashpoint("delivery.before_send")
-            answer = await self._transport.post(url, headers, body)
-            crashpoint("delivery.after_send")
-        except _NoKey:
-            answer = Answer(None, 0, "no signing key is left")
+            keys = lane.secrets
+            if lane.endpoint is None:
+                keys = await self._keyring.of_key(self._db, row["key_account_id"], row["key_id"])
+            if keys:
+                headers, body = self._signed(lane, row, keys, number, sent_at)
+                crashpoint("delivery.before_send")
+                answer = await self._transport.post(url, headers, body)
+                crashpoint("delivery.after_send")
+            else:  # every key was revoked, or the secret cannot be opened
+                answer = Answer(None, 0, "no signing key is left")
         finally:
-            self._extra -= extra
-            lane.in_flight -= 1
-            lane.answered = time.monotonic()
-            lane.changed.set()
+            if (other := self._room.leave(lane)) is not None:
+                self._staff(other)
         verdict = schedule.judge(answer.code, row["step"] + 1, answer.retry_after, jitter=self._jitter)
         self._learn(lane, verdict)
-        metrics.delivery_attempts_total.labels(row["channel"], verdict.status).inc()
-        moment = datetime.fromtimestamp(int(sent_at), UTC)
-        await self._records.submit(
-            Result(
-                lane.hold, row["id"], number, url, moment, answer.duration_ms, answer.code, answer.error,
-                answer.excerpt, verdict.status, verdict.exhausted, verdict.again_in,
-            )
+        metrics.attempts(row["channel"], verdict.status).inc()
+        result = Result(
+            lane.hold, url, row["id"], number, sent_at, answer.duration_ms, answer.code, verdict.status,
+            answer.excerpt, answer.error, verdict.again_in,
         )  # fmt: skip
+        lane.unwritten += 1
+        if verdict.status == "succeeded" and not lane.marked:
+            self._records.post(result)
+            return
+        self._staff(lane)
+        await self._records.submit(result)
         await self._mark(lane, verdict)
 
-    async def _signed(self, lane: _Lane, row: Record, number: int, timestamp: int) -> tuple[dict[str, str], bytes]:
-        facts = (row["event_id"], row["type"], row["id"], number, timestamp)
-        if lane.endpoint is not None:
-            keys = lane.secrets
-        else:
-            keys = await self._keyring.of_key(self._db, row["key_account_id"], row["key_id"])
-        if not keys:
-            raise _NoKey
+    @staticmethod
+    def _signed(lane: Lane, row: Record, keys: Sequence[str], number: int, at: int) -> tuple[dict[str, str], bytes]:
+        facts = (row["event_id"], row["type"], row["id"], number, at)
         if lane.endpoint is not None:
             return signing.webhook_headers(keys, *facts, row["body"]), row["body"]
         body = signing.ipn_body(row["fields"], keys, row["amount"], row["identifier"])
         return signing.ipn_headers(keys, *facts, body), body
 
-    def _learn(self, lane: _Lane, verdict: schedule.Verdict) -> None:
+    def _learn(self, lane: Lane, verdict: schedule.Verdict) -> None:
         """More at once while it answers well; after a failure one at a time, and a turn ends with it."""
         if verdict.status == "succeeded":
             lane.failing = False
@@ -340,10 +314,10 @@ class Sender:
         else:
             lane.failing = True
             lane.limit = 1
-            lane.stopped = lane.stopped or lane.in_flight == 0 or verdict.gone
-        lane.changed.set()
+            if lane.in_flight == 0 or verdict.gone:
+                lane.stop()
 
-    async def _mark(self, lane: _Lane, verdict: schedule.Verdict) -> None:
+    async def _mark(self, lane: Lane, verdict: schedule.Verdict) -> None:
         if verdict.status == "succeeded":
             if not lane.marked:
                 return
@@ -356,7 +330,7 @@ class Sender:
             lasted = await lanes.mark_failing(self._db, lane.hold, schedule.DISABLE_AFTER)
         lane.marked = True
         if lane.webhook_id is not None and (verdict.gone or lasted >= schedule.DISABLE_AFTER):
-            lane.stopped = True
+            lane.stop()
             await self._disable(lane.hold.account_id, lane.webhook_id, "gone" if verdict.gone else "failing")
 
     # In groups -------------------------------------------------------------------------------------------------
@@ -367,12 +341,26 @@ class Sender:
     async def _read_many(self, wanted: Sequence[Wanted]) -> Sequence[list[Record] | Exception]:
         return await lanes.read(self._db, wanted, commanded=self._commanded)
 
-    async def _record_many(self, results: Sequence[Result]) -> Sequence[Exception | None]:
-        written = await persist(lambda: lanes.record(self._db, results))
+    async def _record_many(self, made: Sequence[Result]) -> Sequence[Exception | None]:
+        counts = Counter(result.hold for result in made)
+        concerned = [(lane, count) for hold, count in counts.items() if (lane := self._lanes.get(hold)) is not None]
+        try:
+            written = await persist(lambda: lanes.record(self._db, made))
+        except Exception as error:
+            for lane, _ in concerned:
+                lane.stop()
+            log.warning("deliveries.outcomes_lost", lost=len(made), error=type(error).__name__)
+            raise
+        finally:
+            for lane, count in concerned:
+                lane.unwritten -= count
+                self._staff(lane)
+                if lane.idle:
+                    lane.changed.set()
         crashpoint("delivery.recorded")
-        if written < len(results):
-            log.warning("deliveries.outcomes_fenced", lost=len(results) - written)
-        return [None] * len(results)
+        if written < len(made):
+            log.warning("deliveries.outcomes_fenced", lost=len(made) - written)
+        return [None] * len(made)
 
     async def _release_many(self, holds: Sequence[Hold]) -> Sequence[Exception | None]:
         await persist(lambda: lanes.release(self._db, holds))

@@ -25,6 +25,7 @@ from bursar.events.schedule import parse_retry_after
 from bursar.settings import Settings
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
+Place = tuple[bool, str, int]  # with TLS or not, host, port
 
 USER_AGENT = "Bursar-Webhooks/1"
 RESOLVER_THREADS = 64
@@ -92,25 +93,24 @@ class _Kept:
     """Connections that wait for the next delivery, a bounded number of them, oldest given up first."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[Connection, tuple[tuple[Target, Address], float]] = OrderedDict()
-        self._by_key: dict[tuple[Target, Address], list[Connection]] = {}
+        self._waiting: OrderedDict[Connection, tuple[Place, Address, float]] = OrderedDict()
+        self._by_place: dict[Place, list[Connection]] = {}
 
-    def take(self, place: Target, addresses: Sequence[Address]) -> tuple[Connection, Address] | None:
+    def take(self, place: Place, addresses: Sequence[Address]) -> tuple[Connection, Address] | None:
+        """The newest one to one of these addresses."""
         now = time.monotonic()
-        for address in addresses:
-            while connections := self._by_key.get((place, address)):
-                connection = connections[-1]
-                until = self._waiting[connection][1]
+        for connection in reversed(self._by_place.get(place, ())):
+            _, address, until = self._waiting[connection]
+            if address in addresses:
                 self._remove(connection)
                 if not connection.closed and until > now:
                     return connection, address
                 connection.close()
         return None
 
-    def put(self, place: Target, address: Address, connection: Connection) -> None:
-        key = place, address
-        self._waiting[connection] = key, time.monotonic() + IDLE_S
-        self._by_key.setdefault(key, []).append(connection)
+    def put(self, place: Place, address: Address, connection: Connection) -> None:
+        self._waiting[connection] = place, address, time.monotonic() + IDLE_S
+        self._by_place.setdefault(place, []).append(connection)
         while len(self._waiting) > IDLE_LARGEST:
             self._give_up(next(iter(self._waiting)))
 
@@ -118,7 +118,7 @@ class _Kept:
         """Gives up whatever has waited too long."""
         now = time.monotonic()
         while self._waiting:
-            connection, (_, until) = next(iter(self._waiting.items()))
+            connection, (_, _, until) = next(iter(self._waiting.items()))
             if until > now and not connection.closed:
                 return
             self._give_up(connection)
@@ -132,11 +132,14 @@ class _Kept:
         connection.close()
 
     def _remove(self, connection: Connection) -> None:
-        key, _ = self._waiting.pop(connection)
-        connections = self._by_key[key]
-        connections.remove(connection)
+        place, _, _ = self._waiting.pop(connection)
+        connections = self._by_place[place]
+        if connections[-1] is connection:
+            connections.pop()
+        else:
+            connections.remove(connection)
         if not connections:
-            del self._by_key[key]
+            del self._by_place[place]
 
 
 @dataclass(slots=True)
@@ -152,8 +155,7 @@ class Transport:
         started = time.perf_counter()
         reply, error = None, None
         try:
-            async with asyncio.timeout(self.limits.total_s):
-                reply = await self._exchange(url, headers, body)
+            reply = await self._exchange(url, headers, body)
         except Refused as refusal:
             error = f"refused: {refusal}"
         except TimeoutError:
@@ -177,24 +179,22 @@ class Transport:
     async def _exchange(self, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
         target = parse(url, self.rules)
         request = build_request(target.path, target.authority, {"User-Agent": USER_AGENT, **headers}, body)
-        async with asyncio.timeout(self.limits.connect_s):
-            addresses = await self._addresses(target)
-            place = _place(target)
-            kept = self._kept.take(place, addresses)
-            connection, address = kept or await self._connect(target, addresses)
+        place = target.secure, target.host, target.port
+        now = asyncio.get_running_loop().time()
+        deadline = now + self.limits.total_s
+        connect_by = min(now + self.limits.connect_s, deadline)
+        addresses = await self._addresses(target, connect_by)
+        kept = self._kept.take(place, addresses)
+        connection, address = kept or await self._connect(target, addresses, connect_by)
         try:
-            reply = await connection.post(request, self.limits.body_s)
+            reply = await self._post(connection, request, deadline)
         except OSError:
-            connection.close()
-            if kept is None or connection.answered:
+            if kept is None or connection.answered or connection.late:
                 raise
             # The other side had closed a kept connection; nothing was answered, so this is still the same attempt.
-            async with asyncio.timeout(self.limits.connect_s):
-                connection, address = await self._connect(target, addresses)
-            reply = await self._post_once(connection, request)
-        except BaseException:
-            connection.close()
-            raise
+            connect_by = min(asyncio.get_running_loop().time() + self.limits.connect_s, deadline)
+            connection, address = await self._connect(target, addresses, connect_by)
+            reply = await self._post(connection, request, deadline)
         if connection.reusable:
             self._kept.put(place, address, connection)
         else:
@@ -202,28 +202,30 @@ class Transport:
         self._kept.tidy()
         return reply
 
-    async def _post_once(self, connection: Connection, request: bytes) -> Reply:
+    async def _post(self, connection: Connection, request: bytes, deadline: float) -> Reply:
         try:
-            return await connection.post(request, self.limits.body_s)
+            return await connection.post(request, deadline, self.limits.body_s)
         except BaseException:
             connection.close()
             raise
 
-    async def _addresses(self, target: Target) -> Sequence[Address]:
+    async def _addresses(self, target: Target, by: float) -> Sequence[Address]:
         """Where the name leads now. One address that is not public refuses them all."""
-        addresses = [target.literal] if target.literal is not None else await self.resolve(target.host)
+        if target.literal is not None:
+            return [target.literal]  # which was judged with the rest of the URL
+        async with asyncio.timeout_at(by):
+            addresses = await self.resolve(target.host)
         if not addresses:
             raise socket.gaierror("no address")
         for address in addresses:
             check_address(address, self.rules)
         return addresses[:ADDRESSES_TRIED]
 
-    async def _connect(self, target: Target, addresses: Sequence[Address]) -> tuple[Connection, Address]:
+    async def _connect(self, target: Target, addresses: Sequence[Address], by: float) -> tuple[Connection, Address]:
         loop = asyncio.get_running_loop()
         name = target.host if target.secure else None
-        deadline = loop.time() + self.limits.connect_s
         for position, address in enumerate(addresses):
-            share = (deadline - loop.time()) / (len(addresses) - position)
+            share = (by - loop.time()) / (len(addresses) - position)
             try:
                 async with asyncio.timeout(share):
                     _, connection = await loop.create_connection(
@@ -234,14 +236,10 @@ class Transport:
                         server_hostname=name,
                     )
                     return connection, address
-            except (OSError, TimeoutError) as error:
+            except OSError as error:
                 if position == len(addresses) - 1 or isinstance(error, ssl.SSLError):
                     raise
         raise AssertionError("there is always a last address")
-
-
-def _place(target: Target) -> Target:
-    return Target(target.secure, target.host, target.port, "", target.literal)
 
 
 def _answer(reply: Reply, duration_ms: int) -> Answer:

@@ -96,9 +96,9 @@ async def send_test(ctx: Ctx, webhook_id: int) -> Tested:
         cause=Cause(ctx.request_id, ctx.idempotency_key, ctx.livemode),
     )
     number = await outbox.write_for_one(ctx.db, event)
-    place = fanout.webhook_place(webhook_id)
     draft = fanout.Draft(
-        account.account_id, "webhook", place, webhook_id, account.account_id, number, event.event_id, event.type
+        fanout.webhook(account.account_id, webhook_id),
+        fanout.Source(account.account_id, number, event.event_id, event.type),
     )
     [delivery_id] = await fanout.make(ctx.db, [draft], ctx.now)
     ctx.wakes_worker = True
