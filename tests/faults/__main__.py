@@ -1,5 +1,6 @@
 """`python -m tests.faults --tier push|full|soak [--seed N] [--only crash,kills,…]`: breaks the service on purpose, says
-what was done and what held, and ends with 1 if anything did not.
+what was done and what held, and ends with 1 if anything did not. `--pair "cancel × simulator"` tries crash points by
+their names alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -151,16 +152,14 @@ def table(reports: list[tuple[Report, float]]) -> str:
     return "\n".join(lines)
 
 
-async def suite(tier: str, seed: int, only: set[str]) -> bool:
+async def suite(tier: str, seed: int, parts: Sequence[Part]) -> bool:
     reports: list[tuple[Report, float]] = []
     late: list[str] = []
     started = time.monotonic()
     own = asyncio.current_task()
     assert own is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, own.cancel)  # no server is left behind
-    for part in PARTS:
-        if only and part.name not in only:
-            continue
+    for part in parts:
         began = time.monotonic()
         if began - started > LIMIT_S[tier]:
             say(f"{part.name}: not run, the tier's time is over")
@@ -197,12 +196,19 @@ def main() -> int:
     parser.add_argument("--tier", choices=("push", "full", "soak"), default="push")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1_000_000))
     parser.add_argument("--only", default="", help=f"some of: {', '.join(names)}")
+    parser.add_argument(
+        "--pair", action="append", default=[], metavar="OPERATION[ × ROLE POINT]",
+        help="only these pairs of `crash`, as its notes name them, or all whose name begins so; may be given again",
+    )  # fmt: skip
     chosen = parser.parse_args()
     only = {name for name in chosen.only.split(",") if name}
     if unknown := only - set(names):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     say(f"Tier {chosen.tier}, seed {chosen.seed}.")
-    return 0 if asyncio.run(suite(chosen.tier, chosen.seed, only)) else 1
+    parts = [part for part in PARTS if not only or part.name in only]
+    if chosen.pair:
+        parts = [Part("crash", {chosen.tier: lambda seed: crash.run(seed, named=chosen.pair)})]
+    return 0 if asyncio.run(suite(chosen.tier, chosen.seed, parts)) else 1
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,10 +128,11 @@ async def run(
     seconds: float = 1e9,
     group_commit: bool = True,
     only: str = "",
+    named: Sequence[str] = (),
 ) -> Report:
     """Tries a share of all pairs, chosen by the seed, each so many times, until the time is over.
 
-    `only` is part of the names of the operations to try.
+    `only` is part of the names of the operations to try; `named` are (beginnings of) names of pairs, of which all are.
     """
     report = Report(f"crash points, group commit {'on' if group_commit else 'off'}")
     dice = random.Random(seed)
@@ -145,7 +147,8 @@ async def run(
         )  # fmt: skip
         stage = Stage(made, who, report)
         pairs: list[Pair] = []
-        operations = [operation for operation in OPERATIONS if only in operation.name]
+        wanted = {name.partition(" × ")[0] for name in named}
+        operations = [one for one in OPERATIONS if only in one.name and (not wanted or one.name in wanted)]
         for operation in operations:
             pairs += await stage.passed(operation)
         await stage.judge("without a crash")
@@ -155,6 +158,8 @@ async def run(
         report.count("pairs", len(pairs))
         report.count("not passed", len(points) * len(operations) - len(pairs))
         chosen = dice.sample(pairs, max(1, round(len(pairs) * share)))
+        if named:
+            chosen = [pair for pair in pairs if str(pair).startswith(tuple(named))]
         until = time.monotonic() + seconds
         for pair in chosen * times:
             if time.monotonic() > until:
