@@ -170,6 +170,8 @@ async def suite(tier: str, seed: int, parts: Sequence[Part]) -> bool:
             report = await part.tiers[tier](seed)
         except Exception as error:  # a part that cannot be run has not held
             report = Report(part.name)
+            if isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
             report.broke(f"could not be run: {type(error).__name__}: {error}")
         took_s = time.monotonic() - began
         reports.append((report, took_s))

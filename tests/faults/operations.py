@@ -65,7 +65,7 @@ async def _link(world: World, who: Account) -> Facts:
 
 async def _start(world: World, who: Account, facts: Facts) -> None:
     """Pressed again while our page says that the processor cannot be reached."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             reply = await world.start(facts["url"])
             assert reply.status == 303, reply
