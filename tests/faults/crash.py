@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bursar.db.roles import with_database
+from bursar.processors.protocol import Unknown
 from tests.faults.instance import ROLES, ProcessEnded
 from tests.faults.invariants import Memory, judge
 from tests.faults.operations import OPERATIONS, Facts, Operation
@@ -30,7 +31,7 @@ AHEAD_S = 120
 AFTERWARDS_S = 2.0
 T = TypeVar("T")
 WORLDS = 2  # side by side: most of a pair's time is waiting
-TROUBLES = (AssertionError, NotQuiet, NeverAnswered, ProcessEnded, TimeoutError)
+TROUBLES = (AssertionError, NotQuiet, NeverAnswered, ProcessEnded, TimeoutError, Unknown)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from tests.faults.proxy import FaultProxy
 
 ROLES = ("api", "worker", "simulator")
 OPERATOR_KEY = "operator-key-of-the-fault-suite"
-READY_S = 30.0
+READY_S = 60.0  # to wait; how soon it must be there is judged elsewhere
 
 # Whose leases are over when a process of this role is gone. An operation that was looked at again is the worker's.
 LEASES = {

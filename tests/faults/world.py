@@ -198,6 +198,7 @@ class World:
             before["clock_offset"],
             seconds,
         )
+        await self.instance.fetch("SELECT pg_notify('bursar_wake', '')")  # or it would take a poll to find it
 
     async def seen_through(self, task: asyncio.Task[None], within_s: float = PATIENCE_S + 60) -> None:
         """Until a task ends whose customers wait for answers. The clock jumps when all there is to wait for is the next
@@ -268,6 +269,6 @@ async def world(
         sink.on_request = _noting(witness)
         pepper = bytes.fromhex(instance.environment["BURSAR_KEY_PEPPER"])
         secret = derive_key(pepper, "bursar processor simulator")
-        customer = SimulatorClient(instance.simulator_url, secret, 3.0)
+        customer = SimulatorClient(instance.simulator_url, secret, 10.0)
         shop = Shop(calls, witness, random.Random(seed))
         yield World(instance, shop, customer, sink, witness, secret)

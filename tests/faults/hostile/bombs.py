@@ -13,7 +13,7 @@ from tests.support.house import House, house, resident_mib
 from tests.support.service import Party
 from tests.support.wire import Reply, get, signed
 
-ROUNDS = {"push": 1, "full": 10, "soak": 100}
+ROUNDS = {"push": 1, "full": 5, "soak": 100}
 TRIES, MOST_TRIES = 5, 40  # the best of these counts: what is measured is the service, not what else the machine does
 ANSWERED_MS = 100  # for up to 64 KB; what is larger has 250 ms and, beyond a megabyte, more by its size
 GROWTH_MIB = 50

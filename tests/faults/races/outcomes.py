@@ -18,7 +18,7 @@ from tests.support.wire import request
 
 CANCELS = {"push": 50, "full": 500, "soak": 2000}
 LINKS = {"push": 20, "full": 200, "soak": 1000}
-LONGEST_S = {"push": 20, "full": 600, "soak": 2000}
+LONGEST_S = {"push": 10, "full": 40, "soak": 2000}
 SETTLED_S = 90.0
 BUSY = 503  # a process that has more to do than it can answer soon; nothing has come of it
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

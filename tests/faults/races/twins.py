@@ -29,7 +29,7 @@ COPIES = 50
 PATIENCE_S = 60.0
 KILLS_AT_ONCE = 3
 KILL_EVERY_S = 12.0  # after those: a process that keeps dying sooner after its start is given up by the supervisor
-LONGEST_S = {"brief": 40, "push": 90, "full": 900, "soak": 4000}
+LONGEST_S = {"brief": 40, "push": 50, "full": 180, "soak": 4000}
 
 
 @dataclass(frozen=True)
