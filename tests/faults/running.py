@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -20,6 +21,7 @@ from rich.table import Table
 from tests.faults.report import Report
 
 TIERS = ("push", "full", "soak")
+CLEARING_UP_S = 15.0
 Part = Callable[[str, int], Awaitable[Report]]
 
 
@@ -53,7 +55,11 @@ def until(command: list[str], longest_s: float, **how: Any) -> tuple[int | None,
         try:
             status = process.wait(longest_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            os.kill(process.pid, signal.SIGINT)  # it may have children of its own to end
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(CLEARING_UP_S)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         output.seek(0)
         return status, output.read().decode(errors="replace")
