@@ -107,7 +107,8 @@ class Worker:
         """Orders first, then whatever is due now."""
         command = await self._desk.db.fetchrow(_CLAIM_COMMAND)
         if command is not None:
-            await self._carry_out(command)  # which leaves its own operation due, should nobody wait for it any more
+            await self._carry_out(command)  # which did everything that was due; the next order rings again
+            return
         async with self._clock_held(alone=False):
             for sweep in self._sweeps:
                 if sweep.beside is None:
