@@ -53,7 +53,7 @@ bench-profile: $(DEV) ## Draw a flame graph of one case (CASE=create, read, list
 
 FAULTS = $(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
-faults: $(DEV) ## Break the service on purpose, the part that fits into 8 minutes (SEED=…, ONLY=…).
+faults: $(DEV) ## Break the service on purpose, the part that fits into 9 minutes (SEED=…, ONLY=…).
 	@$(FAULTS) --tier push
 
 faults-full: $(DEV) ## Break it in every way there is, in 45 minutes.

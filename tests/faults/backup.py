@@ -36,8 +36,7 @@ async def run(seed: int, rounds: int, *, seconds: float = 6.0) -> Report:
                 await _round(made, archive, dice, number, seconds, report)
         finally:
             load.stopped.set()
-            async with asyncio.timeout(180):
-                await running
+            await made.seen_through(running)
         for what in ("payments", "refunds"):
             report.count(what, load.done[what])
     return report

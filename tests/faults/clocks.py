@@ -56,10 +56,8 @@ async def run(seed: int, jumps: int) -> Report:
                 await asyncio.sleep(1)
         finally:
             load.stopped.set()
-            for role in ROLES:
-                await made.instance.end_leases(role)
-            async with asyncio.timeout(180):
-                await running
+            await kills.leases_run_out(made)
+            await made.seen_through(running)
         await kills.settle(made, load, report)
         load.tell(report)
         await kills.afterwards(made, report)
@@ -91,7 +89,7 @@ async def _start_with(instance: Instance, role: str, clock: Path, preload: Path 
         arguments += ["--fd", str(number)]
         passed = (number,)
     log = instance.log_of(role)
-    log_from = len(log.read_text(errors="replace")) if log.exists() else 0
+    log_from = log.stat().st_size if log.exists() else 0
     environment = instance.environment | {
         "LD_PRELOAD": str(preload),
         "FAKETIME_TIMESTAMP_FILE": str(clock),
@@ -136,8 +134,7 @@ async def database(seed: int, jumps: int) -> Report:
                 await asyncio.sleep(3)
         finally:
             load.stopped.set()
-            async with asyncio.timeout(180):
-                await running
+            await made.seen_through(running)
             embedded._ENVIRONMENT.clear()
             embedded._ENVIRONMENT.update(known)
         await kills.settle(made, load, report)

@@ -66,8 +66,7 @@ async def run(seed: int, plan: Plan, *, name: str = "random kills", group_commit
         finally:
             load.stopped.set()
             await leases_run_out(made)
-            async with asyncio.timeout(180):
-                await running
+            await made.seen_through(running)
         await _as_told(made, report)
         await settle(made, load, report, within_s=120 + plan.seconds)
         load.tell(report)

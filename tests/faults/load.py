@@ -40,7 +40,6 @@ class Load:
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     known: list[dict[str, Any]] = field(default_factory=list)  # payments made, for callbacks that are wrong
     troubles: list[str] = field(default_factory=list)
-    travelling: int = 0  # customers under way
 
     async def open(self, shops: int) -> None:
         """Shops with endpoints, half of which misbehave; some are connected to a platform."""
@@ -63,13 +62,10 @@ class Load:
         while not self.stopped.is_set():
             shop = self.dice.choice(self.shops)
             journey = self.dice.choices((self._buy, self._link, self._again), weights=(8, 1, 1))[0]
-            self.travelling += 1
             try:
                 await journey(shop)
             except (NeverAnswered, AssertionError, TimeoutError) as error:
                 self.troubles.append(f"{journey.__name__}: {type(error).__name__}: {str(error)[:200]}")
-            finally:
-                self.travelling -= 1
 
     # Journeys ------------------------------------------------------------------------------------------------------
 

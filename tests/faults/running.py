@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
+import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +21,7 @@ from rich.table import Table
 from tests.faults.report import Report
 
 TIERS = ("push", "full", "soak")
+CLEARING_UP_S = 15.0
 Part = Callable[[str, int], Awaitable[Report]]
 
 
@@ -38,6 +45,24 @@ def main(name: str, parts: Mapping[str, Part]) -> None:
         held = held and report.held
     console.print(table)
     sys.exit(0 if held else 1)
+
+
+def until(command: list[str], longest_s: float, **how: Any) -> tuple[int | None, str]:
+    """The exit status and output of a command, with all its children ended when it takes too long: then None."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, **how)
+        status: int | None = None
+        try:
+            status = process.wait(longest_s)
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGINT)  # it may have children of its own to end
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(CLEARING_UP_S)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        return status, output.read().decode(errors="replace")
 
 
 async def _run(part: Part, tier: str, seed: int) -> Report:

@@ -18,11 +18,12 @@ from bursar.processors.protocol import Rejected, Unknown
 from bursar.processors.simulator_client import SimulatorClient
 from tests.events.receivers import Received, Receiver, receiver
 from tests.faults.instance import Instance, running
-from tests.faults.shop import Account, NeverAnswered, Shop
+from tests.faults.shop import PATIENCE_S, Account, NeverAnswered, Shop
 from tests.faults.witness import Witness
 from tests.support.wire import Reply, wire
 
 OK, DECLINED, AT_ONCE, PROOF = "4242424242424242", "4000000000000002", "4000000000000077", "4100000000000019"
+QUIET_S = 120.0  # far more than it takes on a machine that is busy with something else
 
 # Work that is due by a moment, by kind; of deliveries only those that somebody will attempt.
 _DUE = """
@@ -152,7 +153,7 @@ class World:
     async def pay(self, reference: str, card: str = OK) -> str:
         """On the processor's page; pressed again, under the same key, until the processor has answered."""
         key = secrets.token_hex(8)
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE_S
         while True:
             try:
                 state = await self.customer.pay(reference, card, key=key)
@@ -175,7 +176,7 @@ class World:
 
     # Time and quiet ------------------------------------------------------------------------------------------------
 
-    async def status_is(self, payment_id: int, status: str, within_s: float = 60.0) -> None:
+    async def status_is(self, payment_id: int, status: str, within_s: float = QUIET_S) -> None:
         async with asyncio.timeout(within_s):
             while True:
                 rows = await self.instance.fetch("SELECT status FROM payment WHERE id = $1", payment_id)
@@ -193,14 +194,38 @@ class World:
         self.witness.note("clock", seconds=seconds)
         [before] = await self.instance.fetch("SELECT clock_offset FROM instance")
         await self.instance.fetch(
-            "UPDATE instance SET clock_offset = $1 + $2 * interval '1 s'", before["clock_offset"], seconds
+            "UPDATE instance SET clock_offset = greatest(clock_offset, $1 + $2 * interval '1 s')",
+            before["clock_offset"],
+            seconds,
         )
+        await self.instance.fetch("SELECT pg_notify('bursar_wake', '')")  # or it would take a poll to find it
+
+    async def seen_through(self, task: asyncio.Task[None], within_s: float = PATIENCE_S + 60) -> None:
+        """Until a task ends whose customers wait for answers. The clock jumps when all there is to wait for is the next
+        look at what became of a call, which may be minutes away.
+        """
+        until = time.monotonic() + within_s
+        while not (await asyncio.wait([task], timeout=0.2))[0]:
+            if time.monotonic() > until:
+                raise NotQuiet(f"customers still wait for an answer after {within_s:.0f} s")
+            if not await self.due() and (pause := await self._next_look()) is not None:
+                await self.jump(pause)
+        await task
+
+    async def _next_look(self) -> int | None:
+        [row] = await self.instance.fetch(
+            """
+            SELECT ceil(extract(epoch FROM min(due_at) - instance_now()))::bigint AS s FROM operation
+            WHERE state IN ('calling', 'unknown')
+            """
+        )
+        return None if row["s"] is None else max(1, row["s"])
 
     async def due(self, ahead_s: int = 0) -> dict[str, int]:
         [row] = await self.instance.fetch("SELECT instance_now() + $1 * interval '1 s' AS now", ahead_s)
         return {each["kind"]: each["n"] for each in await self.instance.fetch(_DUE, row["now"])}
 
-    async def quiet(self, within_s: float = 60.0, ahead_s: int = 0) -> None:
+    async def quiet(self, within_s: float = QUIET_S, ahead_s: int = 0) -> None:
         """Until nothing is due; with `ahead_s`, the clock is moved over what falls due in that time."""
         until = time.monotonic() + within_s
         while left := await self.due():
@@ -244,6 +269,6 @@ async def world(
         sink.on_request = _noting(witness)
         pepper = bytes.fromhex(instance.environment["BURSAR_KEY_PEPPER"])
         secret = derive_key(pepper, "bursar processor simulator")
-        customer = SimulatorClient(instance.simulator_url, secret, 3.0)
+        customer = SimulatorClient(instance.simulator_url, secret, 10.0)
         shop = Shop(calls, witness, random.Random(seed))
         yield World(instance, shop, customer, sink, witness, secret)

@@ -107,6 +107,10 @@ class SimulatorClient:
         body = {"card": card, "key": key, "authenticate": authenticate, "holder": holder}
         return await self._call("POST", f"/v1/payments/{_safe(reference)}/pay", body, PaymentState)
 
+    async def paid_under(self, reference: str, key: str) -> PaymentState:
+        """What became of a payment that `pay` was called for under this key; `Rejected("not_found")` if it was not."""
+        return await self._call("GET", f"/v1/payments/{_safe(reference)}/pay/{_safe(key)}", None, PaymentState)
+
     async def order_fault(self, operation: str, kind: str, count: int = 1) -> None:
         await self._call("POST", "/v1/faults", {"operation": operation, "kind": kind, "count": count}, dict[str, Any])
 

@@ -23,7 +23,7 @@ TIMES = 3
 ANSWERED_S = 1.0
 RECOVERED_S = 10.0
 # Of what was done at peak. A push shares its two cores with whatever else runs, and with the flood itself.
-KEPT = {"push": 0.5, "full": 0.8, "soak": 0.8}
+KEPT = {"push": 0.3, "full": 0.8, "soak": 0.8}
 GOOD_OR_LATER = {"201", "429", "503"}
 
 
@@ -54,8 +54,8 @@ async def _peak(serving: House, merchant: Party, seconds: float) -> tuple[float,
     """What the service does when it is asked as fast as it answers: the rate, and the 99th percentile of the times."""
     creates = await asyncio.to_thread(_creates, [merchant], int(5000 * seconds))
     found = await asyncio.to_thread(load.run, creates, serving.port, CLIENTS, seconds)
-    assert found.statuses.keys() == {"201"}, found
-    return found.per_second, found.p99_ms / 1000
+    assert found.statuses.keys() <= {"201", "503"}, found
+    return found.per_second * found.statuses["201"] / found.answered, found.p99_ms / 1000
 
 
 async def _flooded(

@@ -52,7 +52,8 @@ async def judge(url: str, log: Path | None, *, quiet: bool = True, memory: Memor
                 verdict.checks += 1
                 verdict.broken += await memory.compare(session)
             if log is not None:
-                read = Log.read(log)
+                read = memory.log if memory is not None else Log()
+                read.read_on(log)
                 parts: Sequence[Part] = (*replies.PARTS, *(events.PARTS if quiet else ()))
                 for part in parts:
                     verdict.checks += 1
@@ -70,10 +71,14 @@ async def _places(session: Any, name: str, query: str) -> list[str]:
 
 @dataclass
 class Memory:
-    """L4 between two judgements: journals and entries that were there are still there, as they were."""
+    """L4 between two judgements: journals and entries that were there are still there, as they were.
+
+    The clients' log is remembered, too, as far as it was read.
+    """
 
     journals: dict[tuple[int, int], str] = field(default_factory=dict)
     entries: dict[tuple[int, int], str] = field(default_factory=dict)
+    log: Log = field(default_factory=Log)
 
     async def compare(self, session: Any) -> list[str]:
         broken = []

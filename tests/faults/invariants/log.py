@@ -56,34 +56,43 @@ class Log:
     secrets: set[str] = field(default_factory=set)
     moves: list[tuple[int, int]] = field(default_factory=list)  # (n, seconds) of the clock
     wrong_clocks: list[tuple[float, float]] = field(default_factory=list)  # when a process had a wrong one
+    read_to: int = 0
+    _by_number: dict[int, Exchange] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Log:
         log = cls()
-        by_number: dict[int, Exchange] = {}
-        with path.open() as lines:
-            for line in lines:
-                note = json.loads(line)
-                match note["kind"]:
-                    case "request":
-                        facts = {name: note[name] for name in ("n", "at", "who", "op", "method", "path", "key", "body")}
-                        by_number[note["n"]] = Exchange(**facts)
-                    case "reply":
-                        made = by_number[note["request"]]
-                        made.status, made.replayed = note["status"], note["replayed"]
-                        made.type, made.reply, made.heard = note["type"], note["body"], note["n"]
-                    case "endpoint":
-                        log.endpoints["/" + note["url"].split("/", 3)[3]] = note
-                    case "delivery":
-                        log.deliveries.append(note)
-                    case "secret":
-                        log.secrets.add(note["value"])
-                    case "wrong_clock":
-                        log.wrong_clocks.append((note["since"], note["until"]))
-                    case "clock":
-                        log.moves.append((note["n"], note["seconds"]))
-        log.exchanges = list(by_number.values())
+        log.read_on(path)
         return log
+
+    def read_on(self, path: Path) -> None:
+        """What was written since the last time."""
+        with path.open("rb") as lines:
+            lines.seek(self.read_to)
+            for line in lines:
+                self.read_to += len(line)
+                self._take(json.loads(line))
+
+    def _take(self, note: dict[str, Any]) -> None:
+        match note["kind"]:
+            case "request":
+                facts = {name: note[name] for name in ("n", "at", "who", "op", "method", "path", "key", "body")}
+                self._by_number[note["n"]] = Exchange(**facts)
+                self.exchanges.append(self._by_number[note["n"]])
+            case "reply":
+                made = self._by_number[note["request"]]
+                made.status, made.replayed = note["status"], note["replayed"]
+                made.type, made.reply, made.heard = note["type"], note["body"], note["n"]
+            case "endpoint":
+                self.endpoints["/" + note["url"].split("/", 3)[3]] = note
+            case "delivery":
+                self.deliveries.append(note)
+            case "secret":
+                self.secrets.add(note["value"])
+            case "wrong_clock":
+                self.wrong_clocks.append((note["since"], note["until"]))
+            case "clock":
+                self.moves.append((note["n"], note["seconds"]))
 
     def keyed(self) -> dict[tuple[int, str, str, str], list[Exchange]]:
         """Tries by what their key is bound to: caller, method, path and key."""

@@ -172,8 +172,8 @@ BUGS = (
         (
             Patch(
                 "src/bursar/features/payments/queries.py",
-                'fetchrow("SELECT * FROM payment WHERE account_id = $1 AND id = $2", account_id, payment_id)',
-                'fetchrow("SELECT * FROM payment WHERE id = $1", payment_id)',
+                "FROM payment WHERE account_id = wanted.account_id AND id = wanted.id LIMIT 1",
+                "FROM payment WHERE id = wanted.id LIMIT 1",
             ),
         ),
         plan="strangers",

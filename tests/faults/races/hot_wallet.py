@@ -14,8 +14,10 @@ from tests.support.wire import request
 
 SECONDS = {"push": 6.0, "full": 60.0, "soak": 300.0}
 CLIENTS = 32
-# What a machine of two cores of its own does; a push shares its machine, and is not held to it.
-LEAST_PER_S, P99_MS = 300, 250
+# The goals are those of a machine with two cores of its own; a push shares its machine, and is held to less.
+LEAST_PER_S = {"push": 30, "full": 300, "soak": 300}
+P99_MS = {"push": 5_000, "full": 250, "soak": 250}
+ANSWERS = {"push": {"201", "503"}, "full": {"201"}, "soak": {"201"}}
 
 
 async def run(tier: str, seed: int) -> Report:
@@ -30,13 +32,13 @@ async def run(tier: str, seed: int) -> Report:
         body = json.dumps({"currency": "GBP", "amount": -1, "bucket": "available"}).encode()
         debit = request("POST", f"/ops/v1{path}", headers, body)
         found = await asyncio.to_thread(load.run, [debit], serving.port, CLIENTS, SECONDS[tier], repeat=True)
-        report.count("debits", found.answered)
-        report.expect(found.statuses.keys() == {"201"}, f"answers: {found.statuses}")
+        debits = found.statuses.get("201", 0)
+        report.count("debits", debits)
+        report.expect(found.statuses.keys() <= ANSWERS[tier], f"answers: {found.statuses}")
         report.notes.append(f"{found.per_second:.0f} debits a second, p99 {found.p99_ms:.0f} ms")
-        if tier != "push":
-            report.expect(found.per_second >= LEAST_PER_S, f"only {found.per_second:.0f} debits a second")
-            report.expect(found.p99_ms <= P99_MS, f"p99 is {found.p99_ms:.0f} ms")
+        report.expect(found.per_second >= LEAST_PER_S[tier], f"only {found.per_second:.0f} debits a second")
+        report.expect(found.p99_ms <= P99_MS[tier], f"p99 is {found.p99_ms:.0f} ms")
         left = await available(serving, merchant)
-        report.expect(left == 1_000_000 - found.answered, f"{left} is left after {found.answered} debits of one")
+        report.expect(left == 1_000_000 - debits, f"{left} is left after {debits} debits of one")
         await judge(serving, report)
     return report

@@ -17,7 +17,7 @@ from tests.support.house import House, house
 
 SPENDINGS = {"brief": 2, "push": 50, "full": 500, "soak": 2000}
 REFUNDS = {"brief": 4, "push": 50, "full": 500, "soak": 2000}
-LONGEST_S = {"brief": 15, "push": 20, "full": 600, "soak": 2000}
+LONGEST_S = {"brief": 15, "push": 10, "full": 100, "soak": 2000}
 Round = Callable[[House, random.Random, Report], Awaitable[None]]
 AT_ONCE_SPENT, AT_ONCE_REFUNDED = 64, 32
 REFUSALS = {

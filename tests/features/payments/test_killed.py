@@ -10,14 +10,17 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import httpx
 import pytest
 
+from bursar.db.clock import CLOCK_LOCK, instance_now
 from tests.support import signing
 from tests.support.service import OPERATOR_KEY, Party, new_key
-from tests.support.till import OK, Till
+from tests.support.till import DECLINED, OK, Till
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,9 +46,15 @@ class Victim:
         with pytest.raises(httpx.HTTPError):
             await sending
 
+    async def dies_of(self, request: httpx.Request) -> None:
+        """At the crash point that it was started with."""
+        with pytest.raises(httpx.HTTPError):
+            await self.client.send(request)
+        assert await self.process.wait() == -signal.SIGKILL
+
 
 @asynccontextmanager
-async def victim(till: Till) -> AsyncIterator[Victim]:
+async def victim(till: Till, crashpoint: str = "") -> AsyncIterator[Victim]:
     settings = till.service.settings
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("BURSAR_")},
@@ -57,6 +66,7 @@ async def victim(till: Till) -> AsyncIterator[Victim]:
         "BURSAR_SEAL_PUBLIC_KEY": settings.seal_public_key.hex(),
         "BURSAR_SIMULATOR_PORT": str(settings.simulator_port),
         "BURSAR_LOG_LEVEL": "error",
+        "BURSAR_CRASHPOINT": crashpoint,
     }
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -159,3 +169,51 @@ async def test_while_the_customer_is_played(till: Till, merchant: Party) -> None
     assert await till.status(merchant, payment) == "succeeded"
     assert (await till.events(merchant)).count("transaction.succeeded") == 1
     await till.books_agree()
+
+
+@pytest.mark.parametrize("crashpoint", ["learn.before_commit", "learn.after_commit"])
+@pytest.mark.parametrize(("card", "status"), [(OK, "succeeded"), (DECLINED, "failed")])
+async def test_a_played_customer_s_outcome_is_told_again(
+    till: Till, merchant: Party, crashpoint: str, card: str, status: str
+) -> None:
+    """Who asks again is told what became of the card, not that the checkout is closed because it was paid."""
+    payment = await till.create(merchant)
+    path = f"/ops/v1/simulator/checkouts/{payment['payment_reference']}/pay"
+    asked: dict[str, Any] = {
+        "json": {"card": card},
+        "headers": {"Authorization": f"Bearer {OPERATOR_KEY}", "Idempotency-Key": "1"},
+    }
+    async with victim(till, crashpoint) as api:
+        await api.dies_of(api.client.build_request("POST", path, **asked))
+    await till.run_due()  # the processor tells, too
+    await leases_end(till)
+    await till.run_due()
+    again = await till.service.client.post(path, **asked)
+    assert (again.status_code, again.json()["data"]["status"]) == (200, status)
+    attempts = "SELECT count(*) FROM payment_attempt WHERE payment_id = $1"
+    assert await till.service.db.fetchval(attempts, payment["id"]) == 1
+    await till.books_agree()
+
+
+async def test_an_order_to_move_the_clock(till: Till) -> None:
+    """Farther than any operation may stay unknown: the order moves the clock over its own operation's head."""
+    key = {"Authorization": f"Bearer {OPERATOR_KEY}", "Idempotency-Key": new_key()}
+    asked: dict[str, Any] = {"json": {"seconds": 8 * 86_400}, "headers": key}
+    before = await instance_now(till.service.db)
+    owner = await till.owner()
+    try:
+        await owner.execute("SELECT pg_advisory_lock($1)", CLOCK_LOCK)  # the worker waits until the caller is dead
+        async with victim(till, "call.before") as api:
+            await api.dies_of(api.client.build_request("POST", "/ops/v1/clock/advance", **asked))
+        await leases_end(till)
+    finally:
+        await owner.close()
+    async with asyncio.timeout(60):
+        while True:
+            again = await till.service.client.post("/ops/v1/clock/advance", **asked)
+            if again.status_code != 409:
+                break
+            assert again.json()["error"]["code"] == "duplicate_request"
+            await asyncio.sleep(0.05)
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true")
+    assert timedelta(days=8) <= await instance_now(till.service.db) - before < timedelta(days=8, minutes=5)

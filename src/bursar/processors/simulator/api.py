@@ -120,6 +120,12 @@ async def _pay(shop: Shop, raw: bytes, path: dict[str, str]) -> PaymentState:
     return await payments.confirm(shop.db, path["reference"], shop.links)
 
 
+async def _attempted(shop: Shop, _: bytes, path: dict[str, str]) -> PaymentState:
+    """The payment, if a customer's `pay` under this key was heard; 404 if not."""
+    await charges.find_attempt(shop.db, path["reference"], path["key"])
+    return await payments.confirm(shop.db, path["reference"], shop.links)
+
+
 async def _payout(shop: Shop, raw: bytes, _: dict[str, str]) -> Any:
     wanted = _decode(raw, Payout)
     done = await faults.perform(shop.db, "payout", lambda db: payouts.accept(db, wanted))
@@ -165,6 +171,7 @@ ADDRESSES: dict[str, dict[str, Handler]] = {
     "/v1/payouts/{reference}": {"GET": _payout_state},
     # What only a simulated processor has.
     "/v1/payments/{reference}/pay": {"POST": _pay},
+    "/v1/payments/{reference}/pay/{key}": {"GET": _attempted},
     "/v1/payouts/{reference}/advance": {"POST": _advance},
     "/v1/faults": {"POST": _order_fault},
     "/v1/run-due": {"POST": _run_due},

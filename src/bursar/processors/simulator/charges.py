@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bursar.db.pool import Connection, Queryable, Record
 from bursar.processors.card_errors import CardError, card_error
+from bursar.processors.protocol import Rejected
 from bursar.processors.simulator import books, callbacks, faults
 from bursar.processors.simulator.faults import Done
 from bursar.processors.simulator.scenarios import CARD_BY_NAME, LATE, Card
@@ -49,6 +50,12 @@ async def pay(db: Connection, reference: str, presented: Presented) -> Done[None
         await _conclude(db, payment, waiting, card_error("authentication_failed"))
     await _try(db, payment, presented)
     return Done(None)
+
+
+async def find_attempt(db: Queryable, reference: str, key: str) -> None:
+    """Whether `pay` was called under this key and did something; `Rejected` if not."""
+    if not await _was_made(db, await books.payment_by_reference(db, reference), key):
+        raise Rejected("not_found")
 
 
 async def answer_challenge(db: Connection, reference: str, key: str, *, passed: bool) -> None:
