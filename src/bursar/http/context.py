@@ -12,6 +12,7 @@ from bursar.core.errors import ApiError, NotFound
 from bursar.db.pool import Queryable
 from bursar.events.catalogue import Audience
 from bursar.events.outbox import Cause, Event, new_event
+from bursar.http.shown import Shown
 from bursar.settings import Settings
 
 LARGEST_ID = 2**63 - 1
@@ -98,6 +99,7 @@ class Ctx:
     stale_accounts: set[int] = field(default_factory=set)
     audit: Audit | None = None
     wakes_worker: bool = False  # something is due at once, besides events
+    shown: Shown | None = None  # in reads of what is committed: rows as they were last shown
 
     @property
     def now(self) -> datetime:

@@ -64,7 +64,9 @@ async def look(exchange: Exchange, ctx: Ctx) -> Stored:
 async def _outcome(exchange: Exchange) -> Stored | Exception:
     """The reply; or what broke, as a value: one exception is not raised in several tasks."""
     try:
-        return await look(exchange, exchange.ctx(exchange.instance.db))
+        ctx = exchange.ctx(exchange.instance.db)
+        ctx.shown = exchange.instance.shown
+        return await look(exchange, ctx)
     except ApiError as error:
         return failed(error)
     except Exception as error:
