@@ -122,7 +122,7 @@ class TestManyAtOnce:
         monkeypatch.setattr(admission, "MOST", 2)
         monkeypatch.setattr(admission.ADMISSION, "most", 2)
         merchant = await bursar.open_account()
-        slow = [asyncio.create_task(bursar.get(merchant, "/testing/legacy/slow?seconds=1")) for _ in range(2)]
+        slow = [asyncio.create_task(bursar.get(merchant, f"/testing/legacy/slow?seconds=1&n={n}")) for n in range(2)]
         while bursar.db.in_use < 2:  # noqa: ASYNC110 - a look at the pool
             await asyncio.sleep(0.01)
         refused = await write(bursar, "legacy", merchant)

@@ -25,7 +25,7 @@ from bursar.core.errors import (
 )
 from bursar.http.pipeline import Pipeline
 from bursar.http.received import Received
-from bursar.http.reply import failed, send_reply
+from bursar.http.reply import WHOLE, failed, send_reply
 from bursar.http.routes import Route
 
 log = structlog.get_logger()
@@ -85,7 +85,7 @@ def crashing_in_replies(app: Any) -> Any:
     async def crashing(scope: Any, receive: Any, send: Any) -> None:
         async def sending(message: Any) -> None:
             if message["type"] != "http.response.body":
-                await send(message)
+                await send({name: value for name, value in message.items() if name != WHOLE})
                 return
             crashpoint("reply.during")
             await send(message)

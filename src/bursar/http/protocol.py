@@ -9,14 +9,19 @@ import re
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    HEADER_VALUE_RE,
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from bursar.core import ids
 from bursar.core.errors import BadRequest, ServiceUnavailable
 from bursar.http import metrics
 from bursar.http.admission import ADMISSION
-from bursar.http.reply import failed
+from bursar.http.reply import WHOLE, failed
 
 HEAD_LARGEST = 64 * 1024  # also of everything in a chunked body that is not body
 HEADERS_MOST = 200
@@ -42,6 +47,29 @@ class _Answered:
 
 
 _ANSWERED: Any = _Answered()
+
+
+class _Exchange(RequestResponseCycle):
+    """A request and its reply. A reply that was there as a whole goes out as a whole, head and body in one write."""
+
+    sent_whole = False
+
+    async def send(self, message: Any) -> None:
+        if self.sent_whole:
+            return  # the body, which went with its head
+        body = message.get(WHOLE)
+        ordinary = self.keep_alive and self.scope["method"] != "HEAD" and not self.response_started
+        if body is None or not ordinary or self.disconnected or self.flow.write_paused:
+            await super().send(message)
+            return
+        headers = self.default_headers + message["headers"]
+        if HEADER_VALUE_RE.search(b"".join([value for _, value in headers])):
+            raise RuntimeError("a header with a line break")
+        head = b"".join([b"%b: %b\r\n" % header for header in headers])
+        self.sent_whole = self.response_started = self.response_complete = True
+        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[message["status"]], head, body))
+        self.message_event.set()
+        self.on_response()
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -104,6 +132,10 @@ class BoundedHttp(HttpToolsProtocol):
         else:
             self._began_at = self.loop.time()
             super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        cycle.__class__ = _Exchange  # uvicorn has no other place to say so
+        super()._start_asgi_task(cycle, app)
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
