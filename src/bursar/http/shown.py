@@ -46,10 +46,11 @@ class Shown:
         return known[1] if known is not None and known[0] == version else None
 
     def put(self, key: _Key, version: bytes, row: bytes) -> None:
-        self._size += len(row) + _OVERHEAD
-        if self._size > self._half:
+        size = len(row) + _OVERHEAD
+        if self._size + size > self._half:
             self._older, self._recent, self._size = self._recent, {}, 0
         self._recent[key] = (version, row)
+        self._size += size
 
 
 async def page(
