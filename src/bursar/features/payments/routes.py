@@ -32,8 +32,8 @@ from bursar.http.routes import Batched, Processor, Read, Route
 
 
 async def show_hosted_payment(ctx: Ctx, _: None) -> HostedPayment:
-    [shown_one] = await _hosted_payments(ctx, [await service.named(ctx, ctx.path["id"])])
-    return shown_one
+    [payment] = await _hosted_payments(ctx, [await service.named(ctx, ctx.path["id"])])
+    return payment
 
 
 async def list_hosted_payments(ctx: Ctx, query: HostedPaymentQuery) -> Page:
