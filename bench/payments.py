@@ -25,6 +25,8 @@ STATEMENTS, SINGLE, SINGLE_ALONE = (
     "pgbench, one statement",
     "pgbench, one statement, 1 client",
 )
+ACCOUNTS = 200  # whose lists are asked for in turn, so that hardly any two wait for the same
+PAGE = "/v2/transactions?per_page=25"
 BARE_READ, BARE_LIST = "bare handler, as many bytes as one", "bare handler, as many bytes as 25"
 
 
@@ -90,6 +92,7 @@ def run(seconds: float, times: int) -> Part:
         "create": {"create_vs_pgbench_statements": STATEMENTS, "create_vs_pgbench_single": SINGLE},
         "read one": {"read_vs_bare_handler": BARE_READ},
         "list 25": {"list_vs_bare_handler": BARE_LIST},
+        "list 25, of many accounts": {"lists_vs_bare_handler": BARE_LIST},
     }
     return Part(
         f"Payments, {CONNECTIONS} connections",
@@ -111,14 +114,14 @@ def _reads(staged: Stage, app: Server, creating: Creating, seconds: float, times
     """Of the payments that were just made: one after the other, and the newest 25."""
     asyncio.run(staged.counted())
     secret = creating.merchant["secret_key"]
-    page_path = "/v2/transactions?per_page=25"
-    page = _fetch(app, page_path, secret)
+    page = _fetch(app, PAGE, secret)
     assert len(json.loads(page)["data"]) == 25
     ids = asyncio.run(newest(staged, creating.merchant["merchant_id"]))
     ones = [requests.get(f"/v2/hosted-payments/{number}", secret) for number in ids]
     one = _fetch(app, f"/v2/hosted-payments/{ids[0]}", secret)
     bare = staged.start("bare", BENCH_SIZES=f"{len(one)},{len(page)}")
-    pages = [requests.get(page_path, secret)]
+    pages = [requests.get(PAGE, secret)]
+    others = [requests.get(PAGE, other) for other in _merchants(app, ACCOUNTS)]
 
     def get(server: Server, wanted: list[bytes]) -> Result:
         take = lambda: load.run(wanted, server.port, CONNECTIONS, seconds, repeat=True)  # noqa: E731
@@ -132,9 +135,19 @@ def _reads(staged: Stage, app: Server, creating: Creating, seconds: float, times
             "read one": lambda: get(app, ones),
             BARE_LIST: lambda: get(bare, pages),
             "list 25": lambda: get(app, pages),
+            "list 25, of many accounts": lambda: get(app, others),
         },
         times,
     )
+
+
+def _merchants(app: Server, count: int) -> list[str]:
+    """The keys of new merchants, each with a page of payments."""
+    secrets = [app.merchant(f"Other {number}")["secret_key"] for number in range(count)]
+    sent = [request for secret in secrets for request in requests.creates(secret, 25)]
+    made = load.run(sent, app.port, CONNECTIONS, 30)
+    assert made.statuses == {"201": len(sent)}, made.statuses
+    return secrets
 
 
 async def newest(staged: Stage, merchant_id: int) -> list[int]:

@@ -139,6 +139,21 @@ async def keep_writing(writer: asyncio.StreamWriter) -> None:
             await asyncio.sleep(0.1)
 
 
+class TestSeveralOnOneConnection:
+    async def test_are_answered_in_their_order(self, bursar: Service) -> None:
+        merchant = await bursar.open_account()
+        head = f"Host: x\r\nAuthorization: Bearer {merchant.secret_key}\r\n".encode()
+        asked = [b"GET /v2/testing/legacy/numbers/%d HTTP/1.1\r\n%b\r\n" % (number, head) for number in (1, 2, 3)]
+        asked.insert(2, b"HEAD /v2/testing/legacy/numbers/9 HTTP/1.1\r\n%b\r\n" % head)
+        asked.append(LIVE)  # no reply of the API
+        last = b"GET /v2/testing/legacy/numbers/4 HTTP/1.1\r\nConnection: close\r\n%b\r\n" % head
+        received = await talk(bursar, b"".join(asked) + last)
+        assert statuses(received) == [200] * 6
+        assert re.findall(rb'{"id":(\d)}', received) == [b"1", b"2", b"3", b"4"]
+        assert received.count(b"connection: close") == 1
+        assert received.count(b"service-request-id: req_") == 5
+
+
 class TestManyAtOnce:
     async def test_more_than_can_be_answered_are_told_to_come_back(
         self, bursar: Service, monkeypatch: pytest.MonkeyPatch
@@ -146,7 +161,7 @@ class TestManyAtOnce:
         monkeypatch.setattr(admission, "MOST", 2)
         monkeypatch.setattr(admission.ADMISSION, "most", 2)
         merchant = await bursar.open_account()
-        slow = [asyncio.create_task(bursar.get(merchant, "/testing/legacy/slow?seconds=1")) for _ in range(2)]
+        slow = [asyncio.create_task(bursar.get(merchant, f"/testing/legacy/slow?seconds=1&n={n}")) for n in range(2)]
         while bursar.db.in_use < 2:  # noqa: ASYNC110 - a look at the pool
             await asyncio.sleep(0.01)
         refused = await write(bursar, "legacy", merchant)

@@ -17,6 +17,9 @@ from bursar.core.calendar import london_day_bounds
 from bursar.core.errors import InvalidCursor, ValidationFailed
 from bursar.db.pool import Queryable, Record
 
+# What differs whenever a row does. The transaction that wrote it would do, but that its number may come again: after a
+# failover that lost it, or when the numbers have gone round.
+VERSION = "xidsend(xmin) || timestamptz_send(updated_at) AS version"
 DEEP = 500  # rows to pass over, from which on it is worth not to look at them
 
 
@@ -34,6 +37,7 @@ class Listing:
     named: tuple[str, ...] = ()  # then also: conditions for what `q` names in full, each with an index
     number_of: Callable[[str], int | None] = lambda _: None  # … and the id that `q` stands for
     total: str | None = None  # how many rows the scope has, as an expression, where that need not be counted
+    versioned: str | None = None  # the table, if a row's version covers all that the list shows of it
 
 
 @dataclass(slots=True)
@@ -87,12 +91,16 @@ async def page(
     sort: str,
     filters: Mapping[str, Any] | None = None,
     q: str | None = None,
+    versions: bool = False,
 ) -> tuple[list[Record], int]:
-    """The rows of one page, and how many there are in all."""
+    """The rows of one page, or only their ids and versions, and how many there are in all."""
     conditions = _conditions(listing, scope, filters or {}, q)
     offset = (number - 1) * size
     order, part = _order(listing, sort), f"LIMIT {size} OFFSET {offset}"
-    select = listing.select.replace("{order}", f"ORDER BY {order}")
+    if versions:
+        select = f"SELECT {listing.id}, {VERSION} FROM {listing.versioned}"  # noqa: S608 - declared pieces
+    else:
+        select = listing.select.replace("{order}", f"ORDER BY {order}")
     query = f"{select} WHERE {conditions.sql} ORDER BY {order} {part}"
     # The planner may be wrong about where in their order few rows are; then they are found first, and sorted.
     few = _lies_back(filters or {}, sort) or (q is not None and listing.search_newest is not None)
@@ -112,6 +120,14 @@ async def page(
     every = f"{listing.select.replace('{order}', '')} WHERE {conditions.sql}"
     total = await db.fetchval(f"SELECT count(*) FROM ({every}) AS counted", *conditions.values)  # noqa: S608 - declared
     return rows, total
+
+
+async def by_id(db: Queryable, listing: Listing, scope: Sequence[Any], numbers: Sequence[int]) -> list[Record]:
+    """Rows of a versioned list by their ids, each with its version, in no order."""
+    conditions = _Conditions([listing.scope], list(scope))
+    conditions.add(f"{listing.id} = ANY({{}}::bigint[])", list(numbers))
+    select = listing.select.replace(" FROM ", f", {VERSION} FROM ", 1)
+    return await db.fetch(f"{select} WHERE {conditions.sql}", *conditions.values)
 
 
 def _lies_back(filters: Mapping[str, Any], sort: str) -> bool:

@@ -14,6 +14,7 @@ from bursar.core.errors import ApiError, NotFound
 from bursar.db.pool import Queryable
 from bursar.events.catalogue import Audience
 from bursar.events.outbox import Cause, Event, new_event
+from bursar.http.shown import Shown
 from bursar.settings import Settings
 
 LARGEST_ID = 2**63 - 1
@@ -99,6 +100,7 @@ class Ctx(msgspec.Struct):
     stale_accounts: set[int] = set()
     audit: Audit | None = None
     wakes_worker: bool = False  # something is due at once, besides events
+    shown: Shown | None = None  # in reads of what is committed: rows as they were last shown
 
     @property
     def now(self) -> datetime:

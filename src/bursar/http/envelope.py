@@ -10,7 +10,7 @@ import msgspec
 
 from bursar.core.errors import ApiError
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
+encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def success(result: Any, wrap: str | None, extra_meta: Mapping[str, Any] | None 
         meta = result.meta | meta
     else:
         data = {wrap: result} if wrap else result
-    return _encode(_SuccessMetaWire(True, data, meta)) if meta else _encode(_SuccessWire(True, data))
+    return encode(_SuccessMetaWire(True, data, meta)) if meta else encode(_SuccessWire(True, data))
 
 
 def failure(error: ApiError) -> bytes:
-    return _encode(_FailureWire(False, _ErrorWire(error.code, error.text, error.details)))
+    return encode(_FailureWire(False, _ErrorWire(error.code, error.text, error.details)))

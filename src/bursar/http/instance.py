@@ -13,6 +13,7 @@ from bursar.http.caller import Callers
 from bursar.http.context import Ctx
 from bursar.http.idempotency import InFlight
 from bursar.http.limits import Throttle
+from bursar.http.shown import Shown
 from bursar.logs import AccessLog
 from bursar.settings import Settings
 
@@ -53,6 +54,7 @@ class Instance:
     throttles: Throttles
     access_log: AccessLog
     in_flight: InFlight = field(default_factory=InFlight)
+    shown: Shown = field(default_factory=Shown)
     witnesses: tuple[Witness, ...] = ()  # tell a dry run what it would have done, besides events
 
     @classmethod

@@ -25,27 +25,26 @@ from bursar.core.errors import (
     ConnectNotEnabled,
     Forbidden,
     HttpsRequired,
-    InternalError,
     InvalidAccountId,
     InvalidCredentials,
     LiveOnly,
     RateLimited,
-    ServiceUnavailable,
     UnsupportedMediaType,
     UriTooLong,
 )
 from bursar.db.clock import instance_now
-from bursar.db.pool import LOST, Busy, persist
-from bursar.http import audit, body, idempotency, limits, metrics, sandbox, signing, writes
+from bursar.db.pool import LOST, Busy
+from bursar.http import audit, body, idempotency, limits, metrics, reads, sandbox, signing, writes
 from bursar.http.batched import Batches
 from bursar.http.caller import bearer, match_keys, require_scope
 from bursar.http.context import Account, Caller
 from bursar.http.exchange import Exchange
 from bursar.http.idempotency import Held, Stored, answer_held
 from bursar.http.instance import Instance
+from bursar.http.reads import Reads
 from bursar.http.received import Received
-from bursar.http.reply import Send, failed, render, reply_at_once, send_reply
-from bursar.http.routes import Batched, Local, Processor, Read, Route
+from bursar.http.reply import Send, broken, failed, reply_at_once, send_reply
+from bursar.http.routes import Batched, Local, Processor, Route
 
 log = structlog.get_logger()
 
@@ -63,6 +62,7 @@ class Pipeline:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self._batches = Batches(together=instance.settings.group_commit)
+        self._reads = Reads()
         self._seconds: dict[tuple[str, int], Any] = {}
 
     async def respond(self, route: Route, received: Received, send: Send, path: dict[str, str], *, dry: bool) -> None:
@@ -90,12 +90,8 @@ class Pipeline:
                 return reply
         except ApiError as error:
             reply = failed(error)
-        except (Busy, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, *LOST) as error:
-            log.warning("request.unavailable", request_id=exchange.request_id, error=type(error).__name__)
-            reply = failed(ServiceUnavailable(headers={"Retry-After": "1"}))
-        except Exception:
-            log.exception("request.failed", request_id=exchange.request_id, route=exchange.route.name)
-            reply = failed(InternalError(details={"request_id": exchange.request_id}))
+        except Exception as error:
+            reply = broken(error, exchange.request_id, exchange.route)
         await self._audit_aside(exchange, reply.status)
         return reply
 
@@ -115,7 +111,7 @@ class Pipeline:
         exchange.account = await self._scope(exchange, received)
         await self._limit(exchange)
         if not route.writes:
-            return await self._read(exchange)
+            return await self._read(exchange, received)
         if isinstance(route.handler, Batched) and not exchange.sandbox:
             self._batches.foresee(exchange, route.handler)
         self._check_signature(exchange, received)
@@ -224,17 +220,16 @@ class Pipeline:
         signature = received.header(b"x-service-signature") or ""
         signing.verify(signed, family.message, signature, exchange.secret, unix_now(), strict=family.strict_headers)
 
-    async def _read(self, exchange: Exchange) -> Stored:
+    async def _read(self, exchange: Exchange, received: Received) -> Stored:
         if exchange.sandbox:
             return await sandbox.run(exchange)
-        handler = exchange.route.handler
-        assert isinstance(handler, Read)
-        ctx, query = exchange.ctx(self.instance.db), exchange.validated_query()
-        reply = render(exchange.route, await persist(lambda: handler.handle(ctx, query)), ctx)
-        if exchange.caller is not None and exchange.caller.kind == "operator":
-            async with self.instance.db.acquire() as db:
-                ctx.dated = await instance_now(db)
-                await audit.record(exchange, ctx, db, reply.status)
+        if exchange.caller is None or exchange.caller.kind != "operator":
+            return await self._reads.run(exchange, received.query)
+        ctx = exchange.ctx(self.instance.db)
+        reply = await reads.look(exchange, ctx)
+        async with self.instance.db.acquire() as db:
+            ctx.dated = await instance_now(db)
+            await audit.record(exchange, ctx, db, reply.status)
         return reply
 
     async def _write(self, exchange: Exchange, received: Received) -> Stored:

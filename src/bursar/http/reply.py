@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from bursar.core.errors import ApiError
+import asyncpg
+import structlog
+
+from bursar.core.errors import ApiError, InternalError, ServiceUnavailable
+from bursar.db.pool import LOST, Busy
 from bursar.http import envelope
 from bursar.http.context import Ctx
 from bursar.http.idempotency import Stored
 from bursar.http.routes import Route
+
+log = structlog.get_logger()
+
+_UNAVAILABLE = (Busy, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError, *LOST)
 
 
 def render(route: Route, result: Any, ctx: Ctx) -> Stored:
@@ -27,6 +35,15 @@ def render(route: Route, result: Any, ctx: Ctx) -> Stored:
 
 def failed(error: ApiError) -> Stored:
     return Stored(error.status, envelope.failure(error), error.headers)
+
+
+def broken(error: Exception, request_id: str, route: Route) -> Stored:
+    """The reply when something went wrong that no route declares, with a line in the log."""
+    if isinstance(error, _UNAVAILABLE):
+        log.warning("request.unavailable", request_id=request_id, error=type(error).__name__)
+        return failed(ServiceUnavailable(headers={"Retry-After": "1"}))
+    log.error("request.failed", request_id=request_id, route=route.name, exc_info=error)
+    return failed(InternalError(details={"request_id": request_id}))
 
 
 Send = Callable[[Any], Awaitable[None]]  # ASGI's

@@ -27,7 +27,10 @@ from bursar.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """`handle(ctx, query)`; `ctx.db` runs single statements."""
+    """`handle(ctx, query)`; `ctx.db` runs single statements.
+
+    Whoever asks the same at the same moment gets the same reply: it may not depend on a request's id or address.
+    """
 
     handle: Callable[[Ctx, Any], Awaitable[Any]]
 

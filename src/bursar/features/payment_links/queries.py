@@ -16,6 +16,7 @@ LINKS = Listing(
     scope="account_id = $1",
     filters={"status": "status = {}"},
     total=tallies.PAYMENT_LINKS.total(),
+    versioned="payment_link",
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bursar.core.errors import (
     CurrencyNotSupported,
     InvalidConnectApplicationFee,
@@ -9,9 +11,10 @@ from bursar.core.errors import (
     NotFound,
     ProviderNotConfigured,
 )
-from bursar.db import listing
+from bursar.db.pool import Record
 from bursar.features.payment_links import queries, service
 from bursar.features.payment_links.schemas import LinkChanges, LinkQuery, NewPaymentLink, PaymentLink
+from bursar.http import shown
 from bursar.http.caller import Gate
 from bursar.http.context import Ctx
 from bursar.http.envelope import Page
@@ -19,12 +22,13 @@ from bursar.http.routes import Batched, Local, Read, Route
 
 
 async def list_links(ctx: Ctx, query: LinkQuery) -> Page:
-    rows, total = await listing.page(
-        ctx.db, queries.LINKS, (ctx.account.account_id,), number=query.page, size=query.size, sort=query.sort,
-        filters={"status": query.status},
-    )  # fmt: skip
-    shown = [service.as_reply(row, ctx.account.public_id, ctx.settings) for row in rows]
-    return Page(shown, query.page, query.size, total)
+    return await shown.page(
+        ctx, queries.LINKS, (ctx.account.account_id,), query, _links, filters={"status": query.status}
+    )
+
+
+async def _links(ctx: Ctx, rows: Sequence[Record]) -> list[PaymentLink]:
+    return [service.as_reply(row, ctx.account.public_id, ctx.settings) for row in rows]
 
 
 async def show_link(ctx: Ctx, _: None) -> PaymentLink:

@@ -24,6 +24,7 @@ HOSTED = Listing(
     scope="account_id = $1 AND kind = 'hosted'",
     filters={"identifier": _OF_ORDER},
     total=tallies.HOSTED.total(),
+    versioned="payment",  # its attempts are written together with it
 )
 
 TRANSACTIONS = Listing(
@@ -40,6 +41,7 @@ TRANSACTIONS = Listing(
     named=(_OF_ORDER, "lower(customer_email) = lower({})"),
     number_of=partial(reference.number_of, reference.PAYMENT),
     total=tallies.TRANSACTIONS.total(),
+    versioned="payment",
 )
 
 # A new payment; one whose order already has a live checkout is left out. In order, so that batches do not cross.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bursar.core.errors import (
@@ -14,7 +15,7 @@ from bursar.core.errors import (
     ProviderNotConfigured,
     ProviderReferenceMissing,
 )
-from bursar.db import listing
+from bursar.db.pool import Record
 from bursar.features.payments import closing, creation, queries, service, views
 from bursar.features.payments.schemas import (
     CancelPayment,
@@ -23,6 +24,7 @@ from bursar.features.payments.schemas import (
     NewHostedPayment,
     Transaction,
 )
+from bursar.http import shown
 from bursar.http.caller import Gate
 from bursar.http.context import Ctx
 from bursar.http.envelope import Page
@@ -30,23 +32,21 @@ from bursar.http.routes import Batched, Processor, Read, Route
 
 
 async def show_hosted_payment(ctx: Ctx, _: None) -> HostedPayment:
-    row = await service.named(ctx, ctx.path["id"])
-    attempts = await queries.attempts_of(ctx.db, row["account_id"], [row["id"]]) if row["attempts"] else {}
-    return views.hosted_payment(row, ctx.account.public_id, ctx.settings, attempts.get(row["id"], ()))
+    [payment] = await _hosted_payments(ctx, [await service.named(ctx, ctx.path["id"])])
+    return payment
 
 
 async def list_hosted_payments(ctx: Ctx, query: HostedPaymentQuery) -> Page:
-    account_id = ctx.account.account_id
-    rows, total = await listing.page(
-        ctx.db, queries.HOSTED, (account_id,), number=query.page, size=query.size, sort=query.sort,
+    return await shown.page(
+        ctx, queries.HOSTED, (ctx.account.account_id,), query, _hosted_payments,
         filters={"identifier": query.identifier},
     )  # fmt: skip
+
+
+async def _hosted_payments(ctx: Ctx, rows: Sequence[Record]) -> list[HostedPayment]:
     tried = [row["id"] for row in rows if row["attempts"]]
-    attempts = await queries.attempts_of(ctx.db, account_id, tried) if tried else {}
-    shown = [
-        views.hosted_payment(row, ctx.account.public_id, ctx.settings, attempts.get(row["id"], ())) for row in rows
-    ]
-    return Page(shown, query.page, query.size, total)
+    attempts = await queries.attempts_of(ctx.db, ctx.account.account_id, tried) if tried else {}
+    return [views.hosted_payment(row, ctx.account.public_id, ctx.settings, attempts.get(row["id"], ())) for row in rows]
 
 
 def _create(path: str, name: str, summary: str, **more: Any) -> Route:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bursar.core.errors import NotFound
 from bursar.db import listing
+from bursar.db.pool import Record
 from bursar.features.payments import service as payments
 from bursar.features.payments.schemas import Transaction
 from bursar.features.transactions.schemas import TransactionQuery
+from bursar.http import shown
 from bursar.http.context import Ctx
 from bursar.http.envelope import Page
 from bursar.http.routes import Read, Route
 
 
 async def list_transactions(ctx: Ctx, query: TransactionQuery) -> Page:
-    rows, total = await listing.page(
-        ctx.db, payments.TRANSACTIONS, (ctx.account.account_id,), number=query.page, size=query.size, sort=query.sort,
+    return await shown.page(
+        ctx, payments.TRANSACTIONS, (ctx.account.account_id,), query, _transactions,
         filters={
             "status": query.status,
             "since": listing.since(query.since),
@@ -22,7 +26,10 @@ async def list_transactions(ctx: Ctx, query: TransactionQuery) -> Page:
         },
         q=query.q or query.search,
     )  # fmt: skip
-    return Page([payments.transaction(row, ctx.account.public_id) for row in rows], query.page, query.size, total)
+
+
+async def _transactions(ctx: Ctx, rows: Sequence[Record]) -> list[Transaction]:
+    return [payments.transaction(row, ctx.account.public_id) for row in rows]
 
 
 async def show_transaction(ctx: Ctx, _: None) -> Transaction:
