@@ -184,7 +184,8 @@ async def suite(tier: str, seed: int, parts: Sequence[Part]) -> bool:
     say(table(reports))
     if late:
         say(f"\nNot run, for want of time: {', '.join(late)}.")
-    return all(report.held for report, _ in reports)
+    # A push on a slow machine may leave something out, and says so; whoever asks for everything is owed everything.
+    return all(report.held for report, _ in reports) and (tier == "push" or not late)
 
 
 def say(line: str) -> None:
