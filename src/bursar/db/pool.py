@@ -54,9 +54,10 @@ LOST = (
 # Two transactions got in each other's way; running the loser again is safe.
 COLLIDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
-# Of every element of an array asyncpg asks an abstract class whether it is an array, too, which takes longer than to
-# write it down; two plain classes know as well. So arrays are given as lists or tuples.
-protocol.IterableABC = (list, tuple)  # type: ignore[attr-defined]
+# Of every element of an array asyncpg asks abstract classes whether it is an array, too, which takes longer than to
+# write it down; plain classes know as well. So arrays are given as lists or tuples.
+protocol.IterableABC = protocol.SizedABC = (list, tuple)  # type: ignore[attr-defined]
+protocol.MappingABC = dict  # type: ignore[attr-defined]
 
 _encode_json = msgspec.json.Encoder(decimal_format="number").encode
 _decode_json = msgspec.json.Decoder(float_hook=Decimal).decode

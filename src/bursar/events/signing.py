@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hmac
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
 from urllib.parse import urlencode
 
 from bursar.core.crypto import hmac_hex
@@ -16,23 +17,46 @@ SECRET_PREFIX = "whsec_"  # noqa: S105 - what a secret begins with, not a secret
 def service_signature(secrets: Sequence[str], timestamp: int, body: bytes) -> str:
     """Lowercase hex HMAC-SHA256 of `timestamp.body`; one per valid secret, newest first, with commas."""
     message = b"%d.%b" % (timestamp, body)
-    return ",".join(hmac_hex(secret, message) for secret in secrets)
+    return ",".join([_service_key(secret).digest(message).hex() for secret in secrets])
 
 
 def standard_signature(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
     """The signature of the Standard Webhooks specification: `v1,` and base64, one per valid secret, with spaces."""
     message = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
-    digests = (hmac.digest(_standard_key(secret), message, "sha256") for secret in secrets)
-    return " ".join("v1," + base64.b64encode(digest).decode() for digest in digests)
+    digests = [_standard_key(secret).digest(message) for secret in secrets]
+    return " ".join(["v1," + base64.b64encode(digest).decode() for digest in digests])
 
 
-def _standard_key(secret: str) -> bytes:
+class _Key:
+    """HMAC-SHA256 with a key that signs often: what it begins with is hashed once, which is half of the work."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes) -> None:
+        block = (sha256(key).digest() if len(key) > sha256().block_size else key).ljust(sha256().block_size, b"\0")
+        self._inner = sha256(bytes(byte ^ 0x36 for byte in block))
+        self._outer = sha256(bytes(byte ^ 0x5C for byte in block))
+
+    def digest(self, message: bytes) -> bytes:
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(message)
+        outer.update(inner.digest())
+        return outer.digest()
+
+
+@lru_cache(maxsize=1024)
+def _service_key(secret: str) -> _Key:
+    return _Key(secret.encode())
+
+
+@lru_cache(maxsize=1024)
+def _standard_key(secret: str) -> _Key:
     """Libraries of that specification read what follows the prefix as base64."""
     text = secret.removeprefix(SECRET_PREFIX)
     try:
-        return base64.b64decode(text, validate=True)
+        return _Key(base64.b64decode(text, validate=True))
     except binascii.Error:
-        return text.encode()
+        return _Key(text.encode())
 
 
 def webhook_headers(

@@ -258,6 +258,8 @@ def _answer(reply: Reply, duration_ms: int) -> Answer:
 def _readable(excerpt: bytes) -> str:
     """The beginning of a reply as harmless text: what a page shows must not be able to act there."""
     text = excerpt.decode("utf-8", "replace")
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() or character in "\n\t" else "�" for character in text)
 
 
