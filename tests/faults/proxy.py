@@ -134,6 +134,8 @@ class FaultProxy:
                     line.open.clear()  # the answer comes back to nobody, and after a while the line is gone
                     await asyncio.sleep(STALL_S)
                     line.cut()
+                    line.server.transport.abort()  # else the database would keep a session for a client that is gone
+                    line.open.set()
                     return
         with suppress(OSError):
             line.server.write_eof()
