@@ -18,7 +18,7 @@ from bursar.db.clock import CLOCK_LOCK
 from bursar.db.embedded import Urls
 from bursar.db.pool import Database
 from bursar.events import lanes
-from bursar.events.fanout import fan_out
+from bursar.events.fanout import FAN_OUT_LOCK, fan_out
 from tests.events.factories import deliveries, happen, register, run_jobs
 from tests.events.receivers import Receiver, receiver
 from tests.support.service import Party, Service, running_service
@@ -250,6 +250,20 @@ class TestFanOut:
                 told[row["place"]].append(row["event_id"])
             assert [len(told), *told.values()] == [3, *[[event.event_id for event in events]] * 3]
             assert [row["order_key"] is not None for row in rows] == [True, False, False] * len(events)
+
+    async def test_whoever_moves_the_clock_waits_for_a_turn(self, urls: Urls) -> None:
+        """Another worker may be trying for its own at that moment; that must not look as if there was nothing to do."""
+        async with running_service(urls, worker=False) as service:
+            merchant = await service.open_account()
+            await happen(service.db, merchant, 3)
+            async with service.db.transaction() as other:
+                await other.execute("SELECT pg_advisory_xact_lock($1)", FAN_OUT_LOCK)
+                assert await fan_out(service.db) == 0
+                moving = asyncio.create_task(fan_out(service.db, commanded=True))
+                waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+                while not await other.fetchval(waiting):  # noqa: ASYNC110 - a look at the database
+                    await asyncio.sleep(0.01)
+            assert await moving == 3
 
     async def test_what_a_delivery_tells_of_is_found_by_its_key_in_tables_that_nobody_analysed(
         self, urls: Urls

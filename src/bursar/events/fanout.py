@@ -140,16 +140,11 @@ def ipn_place(url: str) -> str:
 async def fan_out(db: Database, *, commanded: bool = False) -> int:
     """Makes the deliveries of one batch; returns how many events and IPNs it was.
 
-    Unless it is `commanded` by whoever moves the clock, it holds still while the clock is being moved.
+    Unless it is `commanded` by whoever moves the clock, it holds still while the clock is being moved. Whoever commands
+    it waits for its turn: nobody else has one for long then.
     """
     async with db.transaction() as connection:
-        free = await connection.fetchval(
-            "SELECT pg_try_advisory_xact_lock($1) AND ($2 OR pg_try_advisory_xact_lock_shared($3))",
-            FAN_OUT_LOCK,
-            commanded,
-            CLOCK_LOCK,
-        )
-        if not free:
+        if not await _has_turn(connection, commanded=commanded):
             return 0
         events = await connection.fetch(_TAKE_EVENTS, BATCH)
         ipns = await connection.fetch(_TAKE_IPNS, BATCH)
@@ -167,6 +162,14 @@ async def fan_out(db: Database, *, commanded: bool = False) -> int:
         crashpoint("fan_out.before_commit")
     crashpoint("fan_out.after_commit")
     return len(events) + len(ipns)
+
+
+async def _has_turn(db: Connection, *, commanded: bool) -> bool:
+    if commanded:
+        await db.execute("SELECT pg_advisory_xact_lock($1)", FAN_OUT_LOCK)
+        return True
+    free = "SELECT pg_try_advisory_xact_lock($1) AND pg_try_advisory_xact_lock_shared($2)"
+    return bool(await db.fetchval(free, FAN_OUT_LOCK, CLOCK_LOCK))
 
 
 async def make(db: Queryable, drafts: Sequence[Draft], now: datetime, *, again: bool = False) -> list[int]:
