@@ -12,7 +12,7 @@ from tests.faults.report import Report
 from tests.faults.running import until
 
 EXAMPLES = {"push": 500, "full": 10_000, "soak": 100_000}  # as `tests/conftest.py` has them
-LONGEST_S = {"push": 85, "full": 400, "soak": 3600}
+LONGEST_S = {"push": 85, "full": 250, "soak": 3600}
 MONEY = (
     "tests/unit/test_money.py", "tests/unit/test_signing.py", "tests/unit/test_listing.py",
     "tests/features/payments/test_rules.py",

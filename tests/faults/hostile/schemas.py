@@ -21,7 +21,7 @@ from tests.faults.running import until
 from tests.support.house import House, house
 
 EXAMPLES = {"push": 20, "full": 200, "soak": 1000}
-LONGEST_S = {"push": 85, "full": 400, "soak": 3600}
+LONGEST_S = {"push": 85, "full": 600, "soak": 3600}
 PHASES = {"push": "examples,fuzzing"} | dict.fromkeys(("full", "soak"), "examples,coverage,fuzzing,stateful")
 CHECKS = (
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
