@@ -13,8 +13,8 @@ from tests.support.house import House, house, resident_mib
 from tests.support.service import Party
 from tests.support.wire import Reply, get, signed
 
-ROUNDS = {"push": 1, "full": 5, "soak": 100}
-TRIES, MOST_TRIES = 5, 40  # the best of these counts: what is measured is the service, not what else the machine does
+ROUNDS = {"push": 1, "full": 10, "soak": 100}
+TRIES = 5  # the best of these counts: what is measured is the service, not what else the machine does
 ANSWERED_MS = 100  # for up to 64 KB; what is larger has 250 ms and, beyond a megabyte, more by its size
 GROWTH_MIB = 50
 MB = 1024 * 1024
@@ -146,9 +146,7 @@ async def run(tier: str, seed: int) -> Report:
         slowest, which = 0.0, ""
         for bomb in bombs():
             best = 1e9
-            for number in range(MOST_TRIES * ROUNDS[tier]):
-                if number >= TRIES * ROUNDS[tier] and best < _allowed_ms(bomb):
-                    break
+            for _ in range(TRIES * ROUNDS[tier]):
                 reply = await _send(serving, merchant, bomb)
                 best = min(best, reply.took_s * 1000)
                 report.count("bombs")

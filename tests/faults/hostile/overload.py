@@ -23,8 +23,7 @@ TIMES = 3
 ANSWERED_S = 1.0
 RECOVERED_S = 10.0
 # Of what was done at peak. A push shares its two cores with whatever else runs, and with the flood itself.
-KEPT = {"push": 0.3, "full": 0.8, "soak": 0.8}
-UNSENT_MOST = 0.02
+KEPT = {"push": 0.5, "full": 0.8, "soak": 0.8}
 GOOD_OR_LATER = {"201", "429", "503"}
 
 
@@ -55,8 +54,8 @@ async def _peak(serving: House, merchant: Party, seconds: float) -> tuple[float,
     """What the service does when it is asked as fast as it answers: the rate, and the 99th percentile of the times."""
     creates = await asyncio.to_thread(_creates, [merchant], int(5000 * seconds))
     found = await asyncio.to_thread(load.run, creates, serving.port, CLIENTS, seconds)
-    assert found.statuses.keys() <= {"201", "503"}, found
-    return found.per_second * found.statuses["201"] / found.answered, found.p99_ms / 1000
+    assert found.statuses.keys() == {"201"}, found
+    return found.per_second, found.p99_ms / 1000
 
 
 async def _flooded(
@@ -79,9 +78,7 @@ async def _flooded(
         f"{done.lost} lost, {done.unsent} not sent"
     )
     report.expect(done.counts.keys() <= GOOD_OR_LATER, f"{how}: answers {done.counts}")
-    report.expect(done.lost == 0, f"{how}: {done.lost} requests were not answered")
-    # These found each of the flood's connections waiting, as a short stall of the machine makes it; nobody was refused.
-    report.expect(done.unsent <= UNSENT_MOST * len(creates), f"{how}: {done.unsent} requests were not sent")
+    report.expect(done.lost + done.unsent == 0, f"{how}: {done.lost} + {done.unsent} requests were not answered")
     report.expect(done.slowest_s < ANSWERED_S, f"{how}: an answer took {done.slowest_s:.2f} s")
     if not throttled:
         kept = good / seconds / peak

@@ -16,10 +16,10 @@ from tests.support.house import House, house
 
 ROUNDS = {"push": 1, "full": 5, "soak": 20}
 IDLE = {"push": 500, "full": 500, "soak": 2000}
-ANSWERED_WITHIN_S = 20.0  # of a busy machine, too; what is answered and closed is not waited for
-CUT_WITHIN_S = 40.0
+ANSWERED_WITHIN_S = 5.0
+CUT_WITHIN_S = 20.0
 SILENCE_S = 0.5
-P99_S = {"push": 5.0, "full": 0.5, "soak": 0.5}  # a push shares its machine, and is not held to the goal
+P99_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ async def run(tier: str, seed: int) -> Report:
             for case in framing.SERVED:
                 await _served(serving, case, report)
         await asyncio.gather(*(_held(serving, case, report) for case in framing.HELD))
-        await _crowd(serving, IDLE[tier], P99_S[tier], report)
+        await _crowd(serving, IDLE[tier], report)
         log = serving.log()
     report.expect('"level":"error"' not in log and "Traceback" not in log, "the log tells of an error")
     return report
@@ -70,7 +70,7 @@ async def _held(serving: House, case: Case, report: Report) -> None:
     report.expect(heard.closed and last and len(heard.statuses) == case.replies, f"{case.name}: {heard}")
 
 
-async def _crowd(serving: House, many: int, p99_s: float, report: Report) -> None:
+async def _crowd(serving: House, many: int, report: Report) -> None:
     """Heads that drip on many connections, while somebody else is answered as ever; all of them are cut off."""
     merchant = await serving.open_account()
     half = [await asyncio.open_connection("127.0.0.1", serving.port) for _ in range(many)]
@@ -90,7 +90,7 @@ async def _crowd(serving: House, many: int, p99_s: float, report: Report) -> Non
     worst = times[int(len(times) * 0.99)]
     report.count("slow connections at once", many)
     report.notes.append(f"beside {many} slow connections p99 is {worst * 1000:.0f} ms")
-    report.expect(worst < p99_s, f"beside {many} slow connections p99 is {worst * 1000:.0f} ms")
+    report.expect(worst < P99_S, f"beside {many} slow connections p99 is {worst * 1000:.0f} ms")
     try:
         async with asyncio.timeout(CUT_WITHIN_S):
             for reader, _ in half:
