@@ -125,7 +125,10 @@ _PLAIN = {
 
 
 async def _read(reader: asyncio.StreamReader) -> Received:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    begun = await reader.readexactly(1)
+    if begun == b"\x16":  # a TLS handshake, which a plain server hangs up on
+        raise ConnectionError
+    head = (begun + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.strip().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))

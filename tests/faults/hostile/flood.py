@@ -1,25 +1,25 @@
-"""Requests at a fixed rate, whether or not the last ones were answered: what overload is. A process of its own.
+"""Requests at a fixed rate, whether or not the last ones were answered: what overload is. A process of its own, and no
+more of it than sockets and a clock, since it runs on the cores of those whom it floods.
 
 python -m tests.faults.hostile.flood PORT PER_SECOND SECONDS < requests   (each: 4 bytes of length, then its bytes)
 """
 
 from __future__ import annotations
 
-import asyncio
+import gc
 import json
+import select
+import socket
 import struct
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import cast
-
-import uvloop
 
 TICK_S = 0.005
-AFTERWARDS_S = 5.0  # how long answers are waited for once nothing more is sent
+AFTERWARDS_S = 5.0  # how long answers are waited for once nothing more is due
 CONNECTIONS = 1500  # opened beforehand, as a proxy in front of the service would have them
 OPENED_TOGETHER = 50
 FIRST = b"GET /health/live HTTP/1.1\r\nHost: flood\r\n\r\n"
@@ -27,7 +27,10 @@ FIRST = b"GET /health/live HTTP/1.1\r\nHost: flood\r\n\r\n"
 
 @dataclass(frozen=True)
 class Flooded:
-    """Answers by status, and seconds to them; `lost` got none, `unsent` found all connections waiting for theirs."""
+    """Answers by status, and seconds to them from when each request was due, whether or not a connection was free then.
+
+    `lost` got no answer, `unsent` never got a connection.
+    """
 
     counts: dict[str, int]
     p99_s: dict[str, float]
@@ -36,99 +39,127 @@ class Flooded:
     unsent: int
 
 
-class _Connection(asyncio.Protocol):
-    def __init__(self, flood: _Flood) -> None:
-        self._flood = flood
-        self._buffer = b""
-        self._sent_at: float | None = None
+@dataclass(eq=False)
+class _Connection:
+    socket: socket.socket
+    due_at: float | None = None  # of the request it waits with
+    buffer: bytes = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
 
-    def send(self, request: bytes, due_at: float) -> None:
-        self._sent_at = due_at
-        self._transport.write(request)
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
-            return
-        head = self._buffer[:end].lower()
-        at = head.find(b"content-length:")
-        length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-        if len(self._buffer) < end + 4 + length or self._sent_at is None:
-            return
-        self._flood.answered(self._buffer[9:12].decode(), time.perf_counter() - self._sent_at)
-        self._buffer, self._sent_at = b"", None
-        if b"connection: close" in head:
-            self._transport.close()
-        else:
-            self._flood.idle.append(self)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._sent_at is not None:
-            self._flood.lost += 1
-            self._flood.waiting -= 1
-        if self in self._flood.idle:
-            self._flood.idle.remove(self)
+def _complete(reply: bytes) -> bool:
+    end = reply.find(b"\r\n\r\n")
+    if end < 0:
+        return False
+    head = reply[:end].lower()
+    at = head.find(b"content-length:")
+    return at < 0 or len(reply) >= end + 4 + int(head[at + 15 :].split(b"\r\n", 1)[0])
 
 
 class _Flood:
     def __init__(self, port: int) -> None:
-        self._port = port
-        self.idle: list[_Connection] = []
-        self.lost = self.unsent = self.waiting = 0
+        self._address = ("127.0.0.1", port)
+        self._poll = select.epoll()
+        self._by_number: dict[int, _Connection] = {}
+        self._idle: list[_Connection] = []
+        self._queue: deque[tuple[bytes, float]] = deque()  # due, and without a connection
+        self.lost = self.waiting = 0
         self.seconds: defaultdict[str, list[float]] = defaultdict(list)
 
-    def answered(self, status: str, seconds: float) -> None:
-        self.seconds[status].append(seconds)
-        self.waiting -= 1
+    @property
+    def unsent(self) -> int:
+        return len(self._queue)
 
-    async def connect(self) -> None:
+    def connect(self) -> None:
         """Each connection is used once before it counts: until then the service may not even have accepted it."""
-        loop = asyncio.get_running_loop()
         for _ in range(0, CONNECTIONS, OPENED_TOGETHER):
-            made = [
-                loop.create_connection(lambda: _Connection(self), "127.0.0.1", self._port)
-                for _ in range(OPENED_TOGETHER)
-            ]
-            for _, connection in await asyncio.gather(*made):
-                self.waiting += 1
-                connection.send(FIRST, time.perf_counter())
-            await self.answers()
+            for _ in range(OPENED_TOGETHER):
+                made = socket.create_connection(self._address)
+                made.setblocking(False)
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._by_number[made.fileno()] = connection = _Connection(made)
+                self._poll.register(made, select.EPOLLIN)
+                self._send(connection, FIRST, time.perf_counter())
+            self.answers()
         self.seconds.clear()
 
-    async def answers(self) -> None:
+    def ask(self, request: bytes, due_at: float) -> None:
+        self._queue.append((request, due_at))
+        while self._idle and self._queue:
+            self._send(self._idle.pop(), *self._queue.popleft())
+
+    def _send(self, connection: _Connection, request: bytes, due_at: float) -> None:
+        connection.due_at = due_at
+        self.waiting += 1
+        try:
+            sent = connection.socket.send(request)
+        except OSError:
+            self._closed(connection)
+            return
+        assert sent == len(request)  # a request is smaller than an idle connection's buffer
+
+    def look(self, until: float) -> None:
+        """Takes what has been answered, and waits for more until then."""
+        while True:
+            for number, _ in self._poll.poll(max(0.0, until - time.perf_counter()), CONNECTIONS):
+                self._receive(self._by_number[number])
+            if time.perf_counter() >= until:
+                return
+
+    def answers(self) -> None:
         until = time.perf_counter() + AFTERWARDS_S
-        while self.waiting and time.perf_counter() < until:  # noqa: ASYNC110 - a look at a count
-            await asyncio.sleep(0.005)
+        while self.waiting and (now := time.perf_counter()) < until:
+            self.look(now + TICK_S)
 
-    def send(self, request: bytes) -> None:
-        if self.idle:
-            self.waiting += 1
-            self.idle.pop().send(request, time.perf_counter())
+    def _receive(self, connection: _Connection) -> None:
+        try:
+            received = connection.socket.recv(65536)
+        except OSError:
+            received = b""
+        if not received:
+            self._closed(connection)
+            return
+        reply = connection.buffer + received
+        if connection.due_at is None or not _complete(reply):
+            connection.buffer = reply
+            return
+        self.seconds[reply[9:12].decode()].append(time.perf_counter() - connection.due_at)
+        self.waiting -= 1
+        connection.buffer, connection.due_at = b"", None
+        if b"connection: close" in reply.lower():
+            self._closed(connection)
+        elif self._queue:
+            self._send(connection, *self._queue.popleft())
         else:
-            self.unsent += 1
+            self._idle.append(connection)
+
+    def _closed(self, connection: _Connection) -> None:
+        if connection.due_at is not None:
+            self.lost += 1
+            self.waiting -= 1
+        elif connection in self._idle:
+            self._idle.remove(connection)
+        del self._by_number[connection.socket.fileno()]
+        connection.socket.close()
 
 
-async def _drive(requests: Sequence[bytes], port: int, per_second: float, seconds: float) -> Flooded:
+def _drive(requests: Sequence[bytes], port: int, per_second: float, seconds: float) -> Flooded:
+    gc.freeze()
     flood = _Flood(port)
-    await flood.connect()
-    started, sent = time.perf_counter(), 0
-    while (elapsed := time.perf_counter() - started) < seconds and sent < len(requests):
-        due = min(len(requests), int(elapsed * per_second))
-        while sent < due:
-            flood.send(requests[sent])
-            sent += 1
-        await asyncio.sleep(TICK_S)
-    await flood.answers()
+    flood.connect()
+    started, asked = time.perf_counter(), 0
+    while (now := time.perf_counter()) < started + seconds and asked < len(requests):
+        due = min(len(requests), int((now - started) * per_second))
+        for number in range(asked, due):
+            flood.ask(requests[number], started + number / per_second)
+        asked = due
+        flood.look(now + TICK_S)
+    flood.answers()
     times = {status: sorted(found) for status, found in flood.seconds.items()}
     return Flooded(
         counts={status: len(found) for status, found in times.items()},
         p99_s={status: found[int(len(found) * 0.99)] for status, found in times.items()},
         slowest_s=max(found[-1] for found in times.values()),
-        lost=sent - sum(map(len, times.values())) - flood.unsent,
+        lost=asked - sum(map(len, times.values())) - flood.unsent,
         unsent=flood.unsent,
     )
 
@@ -148,7 +179,7 @@ def _main() -> None:
         (length,) = struct.unpack_from(">I", packed, at)
         requests.append(packed[at + 4 : at + 4 + length])
         at += 4 + length
-    flooded = uvloop.run(_drive(requests, int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])))
+    flooded = _drive(requests, int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))
     sys.stdout.write(json.dumps(asdict(flooded)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import asyncpg
@@ -14,12 +15,12 @@ async def left_behind(url: str) -> list[str]:
     """What is there now and still there after a while."""
     session = await asyncpg.connect(url)
     try:
-        before = await _idle(session), await _locks(session)
-        if not any(before):
-            return []
-        await asyncio.sleep(PATIENCE_S)
-        idle = before[0] & await _idle(session)
-        locks = before[1] & await _locks(session)
+        until = time.monotonic() + PATIENCE_S
+        idle, locks = await _idle(session), await _locks(session)
+        while (idle or locks) and time.monotonic() < until:
+            await asyncio.sleep(0.25)
+            idle &= await _idle(session)
+            locks &= await _locks(session)
     finally:
         await session.close()
     return [f"O2: session {pid} of {name} is idle in a transaction" for pid, name, _ in idle] + [
