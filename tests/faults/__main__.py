@@ -67,17 +67,17 @@ BREAKING = (
     Part(
         "cuts",
         {
-            "push": _kills(cuts=500, customers=10)("cut connections", 12),
-            "full": _kills(cuts=5_000, customers=10)("cut connections", 100),
-            "soak": _kills(cuts=20_000, customers=10)("cut connections", 700),
+            "push": _kills(cuts=500, customers=24)("cut connections", 12),
+            "full": _kills(cuts=5_000, customers=24)("cut connections", 100),
+            "soak": _kills(cuts=20_000, customers=24)("cut connections", 700),
         },
     ),
     Part(
         "load",
         {
-            "push": _kills(customers=8, shops=11)("processor and receivers misbehave", 10),
-            "full": _kills(customers=8, shops=11)("processor and receivers misbehave", 90),
-            "soak": _kills(customers=8, shops=11)("processor and receivers misbehave", 700),
+            "push": _kills(customers=24, shops=11)("processor and receivers misbehave", 10),
+            "full": _kills(customers=24, shops=11)("processor and receivers misbehave", 120),
+            "soak": _kills(customers=24, shops=11)("processor and receivers misbehave", 700),
         },
     ),
     Part(
@@ -211,7 +211,11 @@ def main() -> int:
     parts = [part for part in PARTS if not only or part.name in only]
     if chosen.pair:
         parts = [Part("crash", {chosen.tier: lambda seed: crash.run(seed, named=chosen.pair)})]
-    return 0 if asyncio.run(suite(chosen.tier, chosen.seed, parts)) else 1
+    try:
+        return 0 if asyncio.run(suite(chosen.tier, chosen.seed, parts)) else 1
+    except asyncio.CancelledError:
+        say("Stopped.")
+        return 1
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from bursar.db.embedded import EmbeddedServer, EmbeddedServerError, binaries
 from bursar.db.roles import with_database
 from bursar.db.system_user import give, system_user
 from tests.faults.invariants import judge
-from tests.faults.load import Load
+from tests.faults.load import loaded
 from tests.faults.report import Report
 from tests.faults.world import World, world
 
@@ -28,15 +28,9 @@ async def run(seed: int, rounds: int, *, seconds: float = 6.0) -> Report:
     archive = _archive()
     settings = {"archive_mode": "on", "archive_command": f"cp %p {archive}/%f"}
     async with _gone_afterwards(archive), world(seed, settings) as made:
-        load = Load(made, random.Random(seed + 1))
-        await load.open(4)
-        running = asyncio.create_task(load.run(6))
-        try:
+        async with loaded(made, seed) as load:
             for number in range(rounds):
                 await _round(made, archive, dice, number, seconds, report)
-        finally:
-            load.stopped.set()
-            await made.seen_through(running)
         for what in ("payments", "refunds"):
             report.count(what, load.done[what])
     return report

@@ -17,7 +17,7 @@ from pathlib import Path
 from bursar.db import embedded
 from tests.faults import kills
 from tests.faults.instance import ROLES, Instance, Process
-from tests.faults.load import Load
+from tests.faults.load import loaded
 from tests.faults.report import Report
 from tests.faults.world import world
 
@@ -37,10 +37,7 @@ async def run(seed: int, jumps: int) -> Report:
     preload = library()
     dice = random.Random(seed)
     async with world(seed) as made:
-        load = Load(made, random.Random(seed + 1))
-        await load.open(4)
-        running = asyncio.create_task(load.run(4))
-        try:
+        async with loaded(made, seed, customers=4) as load:
             if preload is None:
                 report.notes.append("real clocks not tried: libfaketime is not installed (apt install libfaketime)")
             for number in range(jumps if preload else 0):
@@ -54,13 +51,7 @@ async def run(seed: int, jumps: int) -> Report:
                 await made.jump(dice.choice((3_600, 90_000)))
                 report.count("jumps of the instance clock")
                 await asyncio.sleep(1)
-        finally:
-            load.stopped.set()
-            await kills.leases_run_out(made)
-            await made.seen_through(running)
-        await kills.settle(made, load, report)
-        load.tell(report)
-        await kills.afterwards(made, report)
+        await kills.judged(made, load, report)
     return report
 
 
@@ -119,25 +110,19 @@ async def database(seed: int, jumps: int) -> Report:
     dice = random.Random(seed)
     known = dict(embedded._ENVIRONMENT)
     async with world(seed) as made:
-        load = Load(made, random.Random(seed + 1))
-        await load.open(4)
-        running = asyncio.create_task(load.run(4))
         try:
-            for _ in range(jumps):
-                seconds = dice.choice((3_600, 90_000))  # ahead: what is dated later stays dated later
-                embedded._ENVIRONMENT.update(
-                    LD_PRELOAD=str(preload), FAKETIME=f"+{seconds}s", FAKETIME_DONT_FAKE_MONOTONIC="1"
-                )
-                made.witness.note("clock", seconds=seconds)
-                await made.instance.kill_database()
-                report.count("jumps of the database")
-                await asyncio.sleep(3)
+            async with loaded(made, seed, customers=4) as load:
+                for _ in range(jumps):
+                    seconds = dice.choice((3_600, 90_000))  # ahead: what is dated later stays dated later
+                    embedded._ENVIRONMENT.update(
+                        LD_PRELOAD=str(preload), FAKETIME=f"+{seconds}s", FAKETIME_DONT_FAKE_MONOTONIC="1"
+                    )
+                    made.witness.note("clock", seconds=seconds)
+                    await made.instance.kill_database()
+                    report.count("jumps of the database")
+                    await asyncio.sleep(3)
         finally:
-            load.stopped.set()
-            await made.seen_through(running)
             embedded._ENVIRONMENT.clear()
             embedded._ENVIRONMENT.update(known)
-        await kills.settle(made, load, report)
-        load.tell(report)
-        await kills.afterwards(made, report)
+        await kills.judged(made, load, report)
     return report

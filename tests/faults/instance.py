@@ -250,6 +250,10 @@ class Instance:
                 f"WHERE lease_until IS NOT NULL AND {its}"
             )
 
+    async def end_all_leases(self) -> None:
+        for role in ROLES:
+            await self.end_leases(role)
+
     # The database --------------------------------------------------------------------------------------------------
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from bursar.db.embedded import binaries
 from bursar.db.roles import with_database
-from tests.faults.instance import ROLES, ProcessEnded
+from tests.faults.instance import ProcessEnded
 from tests.faults.invariants import Memory, judge, sessions, surface
 from tests.faults.invariants.log import Log
-from tests.faults.load import Load
+from tests.faults.load import Load, loaded
 from tests.faults.proxy import KINDS
 from tests.faults.report import Report
 from tests.faults.shop import NeverAnswered
@@ -56,17 +56,10 @@ async def run(seed: int, plan: Plan, *, name: str = "random kills", group_commit
     dice = random.Random(seed)
     together = str(group_commit).lower()
     async with trap() as trapped, world(seed, proxied=plan.cuts > 0, group_commit=together) as made:
-        load = Load(made, random.Random(seed + 1))
-        await load.open(plan.shops)
-        report.count("traps", len(trapped.urls) * 2)
-        report.count("traps taken for addresses", await trapped.bait(made, load.shops[0]))
-        running = asyncio.create_task(load.run(plan.customers))
-        try:
+        async with loaded(made, seed, shops=plan.shops, customers=plan.customers) as load:
+            report.count("traps", len(trapped.urls) * 2)
+            report.count("traps taken for addresses", await trapped.bait(made, load.shops[0]))
             await _strike(made, [*plan.schedule(dice), (plan.seconds, "")], report)
-        finally:
-            load.stopped.set()
-            await leases_run_out(made)
-            await made.seen_through(running)
         await _as_told(made, report)
         await settle(made, load, report, within_s=120 + plan.seconds)
         load.tell(report)
@@ -104,11 +97,6 @@ async def _fault(made: World, what: str) -> None:
         await made.instance.revive(what, over=False)
 
 
-async def leases_run_out(made: World) -> None:
-    for role in ROLES:
-        await made.instance.end_leases(role)
-
-
 async def _as_told(made: World, report: Report) -> None:
     """Before the clock is moved: stored replies are kept for a day, and each that was told must be among them."""
     verdict = await judge(with_database(made.instance.urls.admin, "bursar"), made.witness.path, quiet=False)
@@ -120,7 +108,7 @@ async def _as_told(made: World, report: Report) -> None:
 async def settle(made: World, load: Load, report: Report, within_s: float = 120) -> None:
     """Faults are over: receivers recover, leases of the dead run out, and everything that is due gets done."""
     load.heal_receivers()
-    await leases_run_out(made)
+    await made.instance.end_all_leases()
     try:
         await made.quiet(within_s)
         for seconds in SCHEDULE_S:
@@ -128,6 +116,13 @@ async def settle(made: World, load: Load, report: Report, within_s: float = 120)
             await made.quiet(within_s)
     except (NotQuiet, NeverAnswered, AssertionError, TimeoutError) as error:
         report.broke(f"{type(error).__name__}: {error}")
+
+
+async def judged(made: World, load: Load, report: Report) -> None:
+    """Everything that is due gets done; then all is judged."""
+    await settle(made, load, report)
+    load.tell(report)
+    await afterwards(made, report)
 
 
 async def afterwards(made: World, report: Report) -> None:

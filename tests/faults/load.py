@@ -11,7 +11,8 @@ import json
 import random
 import secrets
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,24 @@ FAULTS = (
     ("refund", "late_callback"), ("cancel", "timeout"), ("cancel", "error"), ("cancel", "out_of_order"),
     ("cancel", "duplicate_callback"), ("start", "timeout"), ("start", "error"),
 )  # fmt: skip
+
+
+@asynccontextmanager
+async def loaded(made: World, seed: int, *, shops: int = 4, customers: int = 6) -> AsyncIterator[Load]:
+    """Customers come for as long as the block lasts, and whoever is there at its end is seen through to theirs. If the
+    block fails or the suite is stopped, they are sent home.
+    """
+    load = Load(made, random.Random(seed + 1))
+    await load.open(shops)
+    running = asyncio.create_task(load.run(customers))
+    try:
+        yield load
+        load.stopped.set()
+        await made.instance.end_all_leases()
+        await made.seen_through(running)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from rich.table import Table
 from tests.faults.report import Report
 
 TIERS = ("push", "full", "soak")
-CLEARING_UP_S = 15.0
+CLEARING_UP_S = 5.0
 Part = Callable[[str, int], Awaitable[Report]]
 
 
@@ -47,22 +47,32 @@ def main(name: str, parts: Mapping[str, Part]) -> None:
     sys.exit(0 if held else 1)
 
 
-def until(command: list[str], longest_s: float, **how: Any) -> tuple[int | None, str]:
+async def until(command: list[str], longest_s: float, **how: Any) -> tuple[int | None, str]:
     """The exit status and output of a command, with all its children ended when it takes too long: then None."""
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, **how)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, **how
+        )
         status: int | None = None
         try:
-            status = process.wait(longest_s)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGINT)  # it may have children of its own to end
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(CLEARING_UP_S)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(longest_s):
+                    status = await process.wait()
+        finally:
+            if process.returncode is None:
+                await _end(process)
         output.seek(0)
         return status, output.read().decode(errors="replace")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    process.send_signal(signal.SIGINT)  # it may have children of its own to end
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLEARING_UP_S):
+            await process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 async def _run(part: Part, tier: str, seed: int) -> Report:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import asyncpg
 
 from tests.faults import kills
-from tests.faults.load import Load
+from tests.faults.load import loaded
 from tests.faults.report import Report
 from tests.faults.world import World, world
 
@@ -46,20 +45,19 @@ async def disk_full(seed: int, times: int) -> Report:
             report.count("not tried")
             return report
         settings = {"max_wal_size": "64MB", "min_wal_size": "32MB"}
-        async with world(seed, settings, place) as made, _loaded(made, seed) as (load, running):
-            for _ in range(times):
-                ballast = place / "ballast"
-                await asyncio.sleep(2)
-                await asyncio.to_thread(_fill, ballast)
-                report.count("times full")
-                await asyncio.sleep(5)
-                await asyncio.to_thread(ballast.unlink)
-                if not made.instance.server.is_running():
-                    report.count("database stopped itself")
-                await asyncio.to_thread(made.instance.server.start)
-            load.stopped.set()
-            await made.seen_through(running)
-            await _judged(made, load, report)
+        async with world(seed, settings, place) as made:
+            async with loaded(made, seed) as load:
+                for _ in range(times):
+                    ballast = place / "ballast"
+                    await asyncio.sleep(2)
+                    await asyncio.to_thread(_fill, ballast)
+                    report.count("times full")
+                    await asyncio.sleep(5)
+                    await asyncio.to_thread(ballast.unlink)
+                    if not made.instance.server.is_running():
+                        report.count("database stopped itself")
+                    await asyncio.to_thread(made.instance.server.start)
+            await kills.judged(made, load, report)
     return report
 
 
@@ -73,23 +71,22 @@ async def no_connections(seed: int, times: int) -> Report:
     """Somebody else has taken every connection that the database gives; then they are back."""
     report = Report("connections exhausted")
     settings = {"max_connections": "40", "superuser_reserved_connections": "5"}
-    async with world(seed, settings) as made, _loaded(made, seed) as (load, running):
-        for _ in range(times):
-            await asyncio.sleep(2)
-            hogs = await _hog(made)
-            await made.instance.fetch(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'bursar %'"
-            )
-            began = time.monotonic()
-            while time.monotonic() - began < 4:
-                hogs += await _hog(made)
-                await asyncio.sleep(0.1)
-            report.count("connections taken", len(hogs))
-            for hog in hogs:
-                await hog.close()
-        load.stopped.set()
-        await made.seen_through(running)
-        await _judged(made, load, report)
+    async with world(seed, settings) as made:
+        async with loaded(made, seed) as load:
+            for _ in range(times):
+                await asyncio.sleep(2)
+                hogs = await _hog(made)
+                await made.instance.fetch(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'bursar %'"
+                )
+                began = time.monotonic()
+                while time.monotonic() - began < 4:
+                    hogs += await _hog(made)
+                    await asyncio.sleep(0.1)
+                report.count("connections taken", len(hogs))
+                for hog in hogs:
+                    await hog.close()
+        await kills.judged(made, load, report)
     return report
 
 
@@ -99,22 +96,3 @@ async def _hog(made: World) -> list[asyncpg.Connection[asyncpg.Record]]:
         while len(taken) < 60:
             taken.append(await asyncpg.connect(made.instance.urls.service))
     return taken
-
-
-@asynccontextmanager
-async def _loaded(made: World, seed: int) -> AsyncIterator[tuple[Load, asyncio.Task[None]]]:
-    load = Load(made, random.Random(seed + 1))
-    await load.open(4)
-    running = asyncio.create_task(load.run(6))
-    try:
-        yield load, running
-    finally:
-        load.stopped.set()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-
-async def _judged(made: World, load: Load, report: Report) -> None:
-    await kills.settle(made, load, report)
-    load.tell(report)
-    await kills.afterwards(made, report)

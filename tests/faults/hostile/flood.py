@@ -11,12 +11,14 @@ import json
 import select
 import socket
 import struct
-import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+
+from tests.faults.running import until
 
 TICK_S = 0.005
 AFTERWARDS_S = 5.0  # how long answers are waited for once nothing more is due
@@ -164,13 +166,14 @@ def _drive(requests: Sequence[bytes], port: int, per_second: float, seconds: flo
     )
 
 
-def run(requests: Sequence[bytes], port: int, per_second: float, seconds: float) -> Flooded:
-    packed = b"".join(struct.pack(">I", len(request)) + request for request in requests)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.hostile.flood", str(port), str(per_second), str(seconds)],
-        input=packed, stdout=subprocess.PIPE, check=True, timeout=seconds + 120,
-    )  # fmt: skip
-    return Flooded(**json.loads(done.stdout))
+async def run(requests: Sequence[bytes], port: int, per_second: float, seconds: float) -> Flooded:
+    with tempfile.TemporaryFile() as packed:
+        packed.writelines(part for request in requests for part in (struct.pack(">I", len(request)), request))
+        packed.seek(0)
+        command = [sys.executable, "-m", "tests.faults.hostile.flood", str(port), str(per_second), str(seconds)]
+        status, output = await until(command, seconds + 120, stdin=packed)
+    assert status == 0, output
+    return Flooded(**json.loads(output))
 
 
 def _main() -> None:

@@ -4,7 +4,6 @@ signatures of every family, cursors, bodies, the card guard, keys, ids, dates, s
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 
@@ -28,7 +27,7 @@ async def run(tier: str, seed: int) -> Report:
         f"--hypothesis-profile={tier}", f"--hypothesis-seed={seed}", "-n", "2",
         "-o", f"timeout={LONGEST_S[tier]}", "-p", "no:cacheprovider",
     ]  # fmt: skip
-    status, output = await asyncio.to_thread(until, command, LONGEST_S[tier])
+    status, output = await until(command, LONGEST_S[tier])
     passed, failed = (len(re.findall(rf"^\[gw\d\].* {what} ", output, re.MULTILINE)) for what in ("PASSED", "FAILED"))
     report.count("properties", passed)
     report.count("examples", passed * EXAMPLES[tier])
