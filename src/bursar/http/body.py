@@ -231,11 +231,15 @@ def validate(model: type[BaseModel], values: Mapping[str, Any], *, refuses_unkno
         raise _as_api_error(error, refuses_unknown) from None
 
 
+_PLAINLY = {"is_instance_of": "Input should be a valid number"}  # what stands for a number inside concerns nobody
+
+
 def _as_api_error(error: ValidationError, refuses_unknown: bool) -> ApiError:
     details: dict[str, list[str]] = {}
     unknown = False
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         unknown = unknown or problem["type"] == "extra_forbidden"
         path = text.mask(".".join(str(part) for part in problem["loc"])) or "body"
-        details.setdefault(path, []).append(problem["msg"].removeprefix("Value error, "))
+        told = _PLAINLY.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
+        details.setdefault(path, []).append(told)
     return (UnknownFields if unknown and refuses_unknown else ValidationFailed)(details=details)

@@ -156,6 +156,7 @@ class TestWhatItRefuses:
         assert (reply.status_code, code(reply)) == (422, "validation_error")
         missing = {"identifier", "details", "ipn_url", "success_url", "cancel_url", "customer_name"}
         assert set(details(reply)) == missing | {"amount", "customer_email"}
+        assert details(reply)["amount"] == ["Input should be a valid number"]
 
     @pytest.mark.parametrize("amount", [0.29, 0, -5, 1000000, 10.001, "1e3", True, None, "10.00000000000000000001"])
     async def test_amounts_out_of_bounds(self, till: Till, merchant: Party, amount: Any) -> None:
