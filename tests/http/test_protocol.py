@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -122,6 +123,12 @@ class TestTime:
     )
     async def test_for_a_request_is_limited(self, bursar: Service, sent: bytes, expected: list[int]) -> None:
         assert statuses(await talk(bursar, sent)) == expected
+
+    async def test_between_requests_is_longer_but_ends(self, bursar: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(protocol, "IDLE_S", 3)
+        began = time.monotonic()
+        assert statuses(await talk(bursar, LIVE)) == [200]
+        assert time.monotonic() - began > 2
 
     async def test_a_reply_that_nobody_reads_is_given_up(self, bursar: Service) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", urlsplit(bursar.base_url).port, limit=1)
