@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import time
 from urllib.parse import urlsplit
@@ -89,6 +90,21 @@ class TestReplies:
         received = await talk(bursar, asked)
         assert statuses(received) == [401, 200]
         assert b"authent" not in received
+
+    async def test_leave_nothing_to_the_collector(self, bursar: Service) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            before = _cycles()
+            for _ in range(20):
+                await bursar.client.get("/v2/account")
+            assert _cycles() - before <= 2, "but for the last of a connection"
+        finally:
+            gc.enable()
+
+
+def _cycles() -> int:
+    return sum(isinstance(thing, protocol._Cycle) for thing in gc.get_objects())
 
 
 def _lines(head: bytes) -> list[bytes]:

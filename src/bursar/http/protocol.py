@@ -47,7 +47,7 @@ class _Answered:
 _ANSWERED: Any = _Answered()
 
 
-class _Exchange(RequestResponseCycle):
+class _Cycle(RequestResponseCycle):
     """A request and its reply. What is the same at the beginning of all of them is said once, here."""
 
     access_log = False
@@ -73,6 +73,7 @@ class _Exchange(RequestResponseCycle):
             head = b"%b: %b\r\n%b" % (name, value, head)
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False
+        del self.scope["extensions"]  # which lead back here: nothing of a request is left to the collector
         if not self.disconnected:
             self.transport.write(STATUS_LINE[status] + head + body)
             self.message_event.set()
@@ -145,7 +146,7 @@ class BoundedHttp(HttpToolsProtocol):
         url = parse_url(self.url)
         path = url.path.decode("ascii")
         keep_alive = version == "1.1" and self.parser.should_keep_alive()
-        before, self.cycle = self.cycle, _Exchange(self, keep_alive=keep_alive)
+        before, self.cycle = self.cycle, _Cycle(self, keep_alive=keep_alive)
         self.cycle.scope = {
             "type": "http",
             "asgi": _ASGI,
