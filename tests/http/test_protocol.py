@@ -73,11 +73,12 @@ class TestOneAnswerAndTheEnd:
 
 
 class TestReplies:
-    async def test_are_the_same_however_they_are_written(self, bursar: Service) -> None:
-        """In one piece while the connection is kept, and otherwise head and body."""
-        kept = await talk(bursar, b"GET /v2/account HTTP/1.1\r\nHost: x\r\n\r\n", until_closed=False)
+    @pytest.mark.parametrize("path", [b"/v2/account", b"/sandbox/v2/account"])
+    async def test_are_the_same_however_they_are_written(self, bursar: Service, path: bytes) -> None:
+        """In one piece while the connection is kept, and otherwise head and body; in the sandbox with a header more."""
+        kept = await talk(bursar, b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path, until_closed=False)
         head, _, body = (
-            await talk(bursar, b"GET /v2/account HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            await talk(bursar, b"GET %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path)
         ).partition(b"\r\n\r\n")
         kept_head, _, kept_body = kept.partition(b"\r\n\r\n")
         assert body.startswith(kept_body)
