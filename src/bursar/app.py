@@ -171,7 +171,6 @@ def http_server(app: Any) -> uvicorn.Server:
             log_level="warning",
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=30,
             timeout_graceful_shutdown=10,
             backlog=1024,
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -71,11 +73,12 @@ class TestOneAnswerAndTheEnd:
 
 
 class TestReplies:
-    async def test_are_the_same_however_they_are_written(self, bursar: Service) -> None:
-        """In one piece while the connection is kept, and otherwise head and body."""
-        kept = await talk(bursar, b"GET /v2/account HTTP/1.1\r\nHost: x\r\n\r\n", until_closed=False)
+    @pytest.mark.parametrize("path", [b"/v2/account", b"/sandbox/v2/account"])
+    async def test_are_the_same_however_they_are_written(self, bursar: Service, path: bytes) -> None:
+        """In one piece while the connection is kept, and otherwise head and body; in the sandbox with a header more."""
+        kept = await talk(bursar, b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path, until_closed=False)
         head, _, body = (
-            await talk(bursar, b"GET /v2/account HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            await talk(bursar, b"GET %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path)
         ).partition(b"\r\n\r\n")
         kept_head, _, kept_body = kept.partition(b"\r\n\r\n")
         assert body.startswith(kept_body)
@@ -88,6 +91,21 @@ class TestReplies:
         received = await talk(bursar, asked)
         assert statuses(received) == [401, 200]
         assert b"authent" not in received
+
+    async def test_leave_nothing_to_the_collector(self, bursar: Service) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            before = _cycles()
+            for _ in range(20):
+                await bursar.client.get("/v2/account")
+            assert _cycles() - before <= 2, "but for the last of a connection"
+        finally:
+            gc.enable()
+
+
+def _cycles() -> int:
+    return sum(isinstance(thing, protocol._Cycle) for thing in gc.get_objects())
 
 
 def _lines(head: bytes) -> list[bytes]:
@@ -122,6 +140,12 @@ class TestTime:
     )
     async def test_for_a_request_is_limited(self, bursar: Service, sent: bytes, expected: list[int]) -> None:
         assert statuses(await talk(bursar, sent)) == expected
+
+    async def test_between_requests_is_longer_but_ends(self, bursar: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(protocol, "IDLE_S", 3)
+        began = time.monotonic()
+        assert statuses(await talk(bursar, LIVE)) == [200]
+        assert time.monotonic() - began > 2
 
     async def test_a_reply_that_nobody_reads_is_given_up(self, bursar: Service) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", urlsplit(bursar.base_url).port, limit=1)

@@ -10,10 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from bursar.core.crypto import HmacKey
 from bursar.core.errors import ApiError, InvalidSignature, InvalidTimestamp, MalformedSignature
 from bursar.http.signing import Signed, five_lines, six_lines, timestamp_and_body, verify
 
 SECRET = "sk_live_" + "x" * 38
+KEY = HmacKey(SECRET.encode())
 NOW = 1_800_000_000
 
 # What may stand in each place: a header or a path has no newline, a body may hold anything.
@@ -69,7 +71,7 @@ class TestNoTwoRequestsShareAMessage:
 
 class TestVerify:
     def _verify(self, signed: Signed, signature: str, *, strict: bool = False) -> None:
-        verify(signed, six_lines, signature, SECRET, NOW, strict=strict)
+        verify(signed, six_lines, signature, KEY, NOW, strict=strict)
 
     @given(requests, st.integers(-300, 300))
     def test_a_right_signature_within_five_minutes(self, request: Signed, off_s: int) -> None:

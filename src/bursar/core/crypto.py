@@ -10,6 +10,7 @@ import hmac
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
@@ -31,6 +32,23 @@ def lookup_hash(pepper: bytes, key: str) -> str:
 
 def hmac_hex(secret: str, message: bytes) -> str:
     return hmac.digest(secret.encode(), message, "sha256").hex()
+
+
+class HmacKey:
+    """HMAC-SHA256 with a key that is used often: what it begins with is hashed once, which is half of the work."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes) -> None:
+        block = (sha256(key).digest() if len(key) > sha256().block_size else key).ljust(sha256().block_size, b"\0")
+        self._inner = sha256(bytes(byte ^ 0x36 for byte in block))
+        self._outer = sha256(bytes(byte ^ 0x5C for byte in block))
+
+    def digest(self, message: bytes) -> bytes:
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(message)
+        outer.update(inner.digest())
+        return outer.digest()
 
 
 def same(left: str, right: str) -> bool:

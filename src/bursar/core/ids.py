@@ -11,6 +11,7 @@ import re
 import secrets
 import time
 import zlib
+from functools import lru_cache
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u
@@ -96,17 +97,17 @@ def new_event_id() -> str:
 
 def event_id_at(moment: float) -> str:
     """What the ids of events begin with at a moment of real time, in microseconds; also sorts before all of them."""
-    return f"evt_{_digits(int(moment * 1_000_000), 9)}"
+    quarter, rest = divmod(int(moment * 1_000_000), 62**4)
+    first, second = divmod(rest, 62**2)
+    return f"evt_{_five_digits(quarter)}{_PAIRS[first]}{_PAIRS[second]}"
 
 
 _LETTERS = (BASE62 * 5).encode()[:256]  # of every byte; the first ones come a little more often
 _PAIRS = [first + second for first in BASE62 for second in BASE62]
 
 
-def _digits(number: int, length: int) -> str:
-    """A number to the base 62, two digits at a time, since every event has one; `length` is odd."""
-    digits = ""
-    for _ in range(length // 2):
-        number, pair = divmod(number, 3844)
-        digits = _PAIRS[pair] + digits
-    return BASE62[number] + digits
+@lru_cache(maxsize=16)
+def _five_digits(quarter: int) -> str:
+    """To the base 62: the quarter of a minute, more or less, that an event falls into."""
+    rest, second = divmod(quarter, 62**2)
+    return BASE62[rest // 62**2] + _PAIRS[rest % 62**2] + _PAIRS[second]

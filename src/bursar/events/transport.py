@@ -22,7 +22,7 @@ from bursar.core.clock import real_now
 from bursar.events.addresses import Address, Refused, Rules, Target, check_address, parse
 from bursar.events.http1 import BadReply, Connection, Reply, build_request
 from bursar.events.schedule import parse_retry_after
-from bursar.settings import Settings
+from bursar.settings import Networks, Settings
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
 Place = tuple[bool, str, int]  # with TLS or not, host, port
@@ -53,9 +53,14 @@ class Answer:
 
 
 def rules_of(settings: Settings) -> Rules:
-    if settings.is_test:
-        return Rules(plain_http=True, loopback=True, ports=None, refused=settings.delivery_refused)
-    return Rules(ports=frozenset(settings.delivery_ports), refused=settings.delivery_refused)
+    return _rules(settings.is_test, settings.delivery_ports, settings.delivery_refused)
+
+
+@cache
+def _rules(is_test: bool, ports: tuple[int, ...], refused: Networks) -> Rules:
+    if is_test:
+        return Rules(plain_http=True, loopback=True, ports=None, refused=refused)
+    return Rules(ports=frozenset(ports), refused=refused)
 
 
 @cache

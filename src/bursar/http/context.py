@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from bursar.core.crypto import Vault
+from bursar.core.crypto import HmacKey, Vault
 from bursar.core.errors import ApiError, NotFound
 from bursar.db.pool import Queryable
 from bursar.events.catalogue import Audience
@@ -64,6 +64,10 @@ class Caller:
     scopes: frozenset[str]
     owner: Account
     secret: str
+    signing_key: HmacKey = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signing_key", HmacKey(self.secret.encode()))
 
     @property
     def is_platform(self) -> bool:

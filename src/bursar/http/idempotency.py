@@ -288,15 +288,15 @@ class InFlight:
 
         A twin that left no reply (it failed, or showed a secret) is succeeded by the next in line.
         """
-        loop = asyncio.get_running_loop()
+        identity, loop = wanted.identity, asyncio.get_running_loop()
         deadline = loop.time() + TWIN_WAIT_S
-        while (twin := self._running.get(wanted.identity)) is not None:
+        while (twin := self._running.get(identity)) is not None:
             await asyncio.wait([twin], timeout=max(0.0, deadline - loop.time()))
             if not twin.done():
                 raise DuplicateRequest
             if (held := twin.result()) is not None:
                 return held
-        self._running[wanted.identity] = loop.create_future()
+        self._running[identity] = loop.create_future()
         return None
 
     def leave(self, wanted: Claim, held: Held | None) -> None:

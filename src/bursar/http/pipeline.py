@@ -62,7 +62,7 @@ class Pipeline:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self._batches = Batches(together=instance.settings.group_commit)
-        self._reads = Reads()
+        self._lists = Reads()
         self._seconds: dict[tuple[str, int], Any] = {}
 
     async def respond(self, route: Route, received: Received, send: Send, path: dict[str, str], *, dry: bool) -> None:
@@ -205,7 +205,8 @@ class Pipeline:
     # What is asked ---------------------------------------------------------------------------------------------
 
     def _check_signature(self, exchange: Exchange, received: Received) -> None:
-        family = exchange.route.family
+        family, caller = exchange.route.family, exchange.caller
+        assert caller is not None
         exchange.key = received.header(b"idempotency-key") or ""
         if family.message is None:
             return
@@ -218,18 +219,21 @@ class Pipeline:
             body=exchange.raw,
         )
         signature = received.header(b"x-service-signature") or ""
-        signing.verify(signed, family.message, signature, exchange.secret, unix_now(), strict=family.strict_headers)
+        signing.verify(signed, family.message, signature, caller.signing_key, unix_now(), strict=family.strict_headers)
 
     async def _read(self, exchange: Exchange, received: Received) -> Stored:
         if exchange.sandbox:
             return await sandbox.run(exchange)
-        if exchange.caller is None or exchange.caller.kind != "operator":
-            return await self._reads.run(exchange, received.query)
+        assert exchange.caller is not None
+        by_operator = exchange.caller.kind == "operator"
+        if exchange.route.is_list and not by_operator:
+            return await self._lists.run(exchange, received.query)
         ctx = exchange.ctx(self.instance.db)
         reply = await reads.look(exchange, ctx)
-        async with self.instance.db.acquire() as db:
-            ctx.dated = await instance_now(db)
-            await audit.record(exchange, ctx, db, reply.status)
+        if by_operator:
+            async with self.instance.db.acquire() as db:
+                ctx.dated = await instance_now(db)
+                await audit.record(exchange, ctx, db, reply.status)
         return reply
 
     async def _write(self, exchange: Exchange, received: Received) -> Stored:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bursar.core.clock import SIGNATURE_TOLERANCE_S
-from bursar.core.crypto import hmac_hex, same
+from bursar.core.crypto import HmacKey, same
 from bursar.core.errors import ApiError, InvalidSignature, InvalidTimestamp, MalformedSignature
 
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
@@ -49,7 +49,7 @@ def five_lines(signed: Signed) -> bytes:
     return "\n".join(lines).encode() + b"\n" + signed.body
 
 
-def verify(signed: Signed, message: Message, signature: str, secret: str, now: int, *, strict: bool) -> None:
+def verify(signed: Signed, message: Message, signature: str, key: HmacKey, now: int, *, strict: bool) -> None:
     """Raises unless the signature is right and fresh.
 
     `strict` families (subscriptions) tell a malformed request (400) from a wrong digest (401).
@@ -60,7 +60,7 @@ def verify(signed: Signed, message: Message, signature: str, secret: str, now: i
         raise _fault(MalformedSignature, strict, reason="signature_missing" if not signature else "signature_malformed")
     if abs(now - int(signed.timestamp)) > SIGNATURE_TOLERANCE_S:
         raise _fault(InvalidTimestamp, strict, reason="timestamp_out_of_range", server_time=now)
-    if not same(hmac_hex(secret, message(signed)), signature.lower()):
+    if not same(key.digest(message(signed)).hex(), signature.lower()):
         raise InvalidSignature(details={"reason": "signature_mismatch"})
 
 

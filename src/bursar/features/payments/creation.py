@@ -14,7 +14,7 @@ from bursar.db.pool import Connection
 from bursar.events.addresses import Refused, Rules, parse
 from bursar.events.transport import rules_of
 from bursar.features.payments import queries, reference, rules, views
-from bursar.features.payments.processor import processor_of
+from bursar.features.payments.processor import check_configured
 from bursar.features.payments.schemas import NewHostedPayment
 from bursar.http.context import Ctx
 from bursar.http.envelope import Answer
@@ -67,7 +67,7 @@ def prepare(ctx: Ctx, body: NewHostedPayment) -> Prepared:
 def check_can_be_paid(ctx: Ctx) -> None:
     """`provider_not_configured` where there is no processor; a dry run needs none."""
     if not ctx.sandbox:
-        processor_of(ctx.settings)
+        check_configured(ctx.settings)
 
 
 def checked_amount(ctx: Ctx, amount: Any, currency: str) -> int:

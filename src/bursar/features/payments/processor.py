@@ -18,10 +18,14 @@ def processors_of(settings: Settings) -> Mapping[str, CardProcessor]:
     return {"simulator": simulator_of(settings)} if settings.is_test else {}
 
 
-def processor_of(settings: Settings) -> CardProcessor:
-    """The one that new payments go to."""
+def check_configured(settings: Settings) -> None:
     if not settings.is_test:
         raise ProviderNotConfigured
+
+
+def processor_of(settings: Settings) -> CardProcessor:
+    """The one that new payments go to."""
+    check_configured(settings)
     return simulator_of(settings)
 
 
