@@ -141,7 +141,7 @@ BREAKING = (
 PARTS = (*BREAKING, *_half(RACES), *_half(HOSTILE))
 
 # No part is begun after this; what is under way then ends within the tier's 10 minutes, 45 minutes, two hours.
-LIMIT_S = {"push": 500, "full": 2_300, "soak": 6_600}
+LIMIT_S = {"push": 500, "full": 2_400, "soak": 6_600}
 
 
 def table(reports: list[tuple[Report, float]]) -> str:

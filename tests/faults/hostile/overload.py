@@ -17,6 +17,7 @@ from tests.support.till import order
 from tests.support.wire import signed
 
 SECONDS = {"push": 6.0, "full": 60.0, "soak": 300.0}
+THROTTLED_S = {"push": 6.0, "full": 20.0, "soak": 60.0}
 PEAK_S = {"push": 4.0, "full": 10.0, "soak": 10.0}
 CLIENTS = 32
 TIMES = 3
@@ -62,7 +63,7 @@ async def _flooded(
     serving: House, merchants: list[Party], peak: float, p99: float, tier: str, report: Report,
     *, throttled: bool = False,
 ) -> None:  # fmt: skip
-    per_second, seconds = TIMES * peak, SECONDS[tier]
+    per_second, seconds = TIMES * peak, (THROTTLED_S if throttled else SECONDS)[tier]
     creates = await asyncio.to_thread(_creates, merchants, int(per_second * seconds))
     done = await flood.run(creates, serving.port, per_second, seconds)
     ended = time.monotonic()
