@@ -31,7 +31,7 @@ TRIES = 24
 log = structlog.get_logger()
 
 _CLAIM = """
--- Callbacks that are due and that nobody is applying: take the lease, in real time. A lease is not worth a flush: if the
+-- Callbacks that are due and that nobody is applying: take the lease, in real time. It is not worth a flush: if the
 -- server fails and forgets it, the callback is taken again, and whoever ends it first has applied it.
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
 UPDATE processor_inbox
