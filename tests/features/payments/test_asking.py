@@ -70,14 +70,21 @@ def desk_of(till: Till, simulator_url: str) -> Desk:
     )
 
 
+async def told(till: Till, count: int) -> None:
+    """Until so many callbacks wait in the inbox."""
+    async with asyncio.timeout(20):
+        while await till.service.db.fetchval("SELECT count(*) FROM processor_inbox WHERE state = 'new'") < count:
+            await till.simulator.run_due()
+            await asyncio.sleep(0.02)
+
+
 async def test_a_payment_with_several_callbacks_is_asked_about_once(till: Till, merchant: Party) -> None:
     payments = [await till.create(merchant, f"order-{n}") for n in range(2)]
     references = [await till.started(payment) for payment in payments]
     for reference in references:
         await till.simulator.pay(reference, DECLINED, key="one")
         await till.simulator.pay(reference, OK, key="two")
-    await till.simulator.run_due()
-    assert await till.service.db.fetchval("SELECT count(*) FROM processor_inbox WHERE state = 'new'") == 4
+    await told(till, 4)
     async with watched(till.service.settings.simulator_public_url) as passage:
         assert await callbacks.run(desk_of(till, passage.url), await instance_now(till.service.db)) == 4
     assert sorted(passage.asked) == sorted(f"/v1/payments/{reference}" for reference in references)
@@ -90,7 +97,7 @@ async def test_a_payment_with_several_callbacks_is_asked_about_once(till: Till, 
 async def test_what_is_known_already_is_not_written_again(till: Till, merchant: Party) -> None:
     payment = await till.create(merchant)
     await till.pay(payment)  # which asks by itself; the callback comes later
-    await till.simulator.run_due()
+    await told(till, 1)
     version = "SELECT xmin::text FROM payment WHERE id = $1"
     before = await till.service.db.fetchval(version, payment["id"])
     url = till.service.settings.simulator_public_url
