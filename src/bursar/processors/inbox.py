@@ -196,7 +196,7 @@ async def finish(db: Connection, results: Sequence[tuple[Received, str | None]])
              instance_now() AS now
         WHERE (i.account_id, i.provider, i.event_id) = (r.account_id, r.provider, r.event_id)
           AND i.lease_token = r.lease_token
-          AND i.finished_at IS NULL  -- that is, new; said so, the planner would read all that are new, for a few of them
+          AND i.finished_at IS NULL  -- which is new; said so, the planner may read all that are new for a few of them
         """,
         [received.account_id for received, _ in results],
         [received.provider for received, _ in results],
