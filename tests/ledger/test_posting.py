@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 
 from bursar.core.errors import InsufficientBalance
@@ -380,15 +381,15 @@ class TestLists:
         wrong_kind = journal(
             SHOP, "payment", 1, "GBP", [credit(SHOP, "payment", 5), service("fees", -5)], related="x:1"
         )
-        object.__setattr__(wrong_kind.lines[0], "kind", "gift")
+        msgspec.structs.force_setattr(wrong_kind.lines[0], "kind", "gift")
         with pytest.raises(asyncpg.NotNullViolationError, match="fact"):
             await post(db, [top_up(1, 5), wrong_kind])
         crooked = journal(SHOP, "payment", 1, "GBP", [credit(SHOP, "payment", 5), service("fees", -5)], related="x:1")
-        object.__setattr__(crooked.lines[1], "amount", -4)
+        msgspec.structs.force_setattr(crooked.lines[1], "amount", -4)
         with pytest.raises(asyncpg.CheckViolationError, match="journal_balances"):
             await post(db, [top_up(1, 5), crooked])
         lost = journal(SHOP, "payment", 1, "GBP", [draw(SHOP, "payment", 5, "own"), service("fees", 5)], related="x:1")
-        object.__setattr__(lost.lines[0], "via", "magic")
+        msgspec.structs.force_setattr(lost.lines[0], "via", "magic")
         with pytest.raises(asyncpg.InvalidParameterValueError):
             await post(db, [top_up(1, 5), lost])
         assert await db.fetchval("SELECT count(*) FROM journal") == 0

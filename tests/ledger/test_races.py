@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator
 
 import asyncpg
+import msgspec
 import pytest
 
 from bursar.core.errors import ServiceUnavailable
@@ -134,7 +135,7 @@ class TestWriter:
     async def test_fails_only_what_is_impossible(self, db: Database, urls: Urls) -> None:
         writer = Writer(db, lanes=1)
         crooked = pay(2, 100)
-        object.__setattr__(crooked.lines[0], "amount", -99)
+        msgspec.structs.force_setattr(crooked.lines[0], "amount", -99)
         results = await asyncio.gather(
             *(writer.post(journal) for journal in (top_up(1, 100), pay(1, 100), crooked, payout(1, 100), payout(2, 1))),
             return_exceptions=True,

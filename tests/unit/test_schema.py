@@ -12,7 +12,7 @@ from tests.support import databases
 
 from bursar.db.embedded import Urls
 from bursar.db.rows import Rows
-from bursar.events import outbox
+from bursar.events import ipn, outbox
 from bursar.features.payment_links import queries as payment_links
 from bursar.features.payments import queries as payments
 from bursar.http import idempotency
@@ -91,7 +91,9 @@ async def _attributes(owner: asyncpg.Connection[Any], relation: str) -> dict[str
 
 
 class TestRowsThatComeTogether:
-    @pytest.mark.parametrize("rows", [idempotency.NEW, outbox.EVENTS, payments.NEW, payment_links.NEW])
+    @pytest.mark.parametrize(
+        "rows", [idempotency.NEW, outbox.EVENTS, ipn.IPNS, payments.NEW, payments.ATTEMPTS, payment_links.NEW]
+    )
     async def test_their_type_has_the_given_columns_as_the_table_has_them(
         self, owner: asyncpg.Connection[Any], rows: Rows
     ) -> None:

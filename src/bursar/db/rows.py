@@ -21,7 +21,7 @@ class Rows:
     table: str
     given: tuple[str, ...]
     derived: Mapping[str, str] = field(default_factory=dict)
-    order: str = "n"  # of insertion; `n` is the order in which they are given
+    order: str = "place"  # of insertion; `place` is the order in which they are given
     unless: str = ""  # ON CONFLICT …, for those that are left out
     row: Callable[[Mapping[str, Any]], tuple[Any, ...]] = field(init=False)  # from its columns by name
 
@@ -30,7 +30,7 @@ class Rows:
 
     def insert(self, parameter: int = 1, after: str = "") -> str:
         """The statement, whose rows are `$parameter`; `after` is something that must come before it."""
-        source = f"unnest(${parameter}::new_{self.table}[]) WITH ORDINALITY AS new ({', '.join(self.given)}, n)"
+        source = f"unnest(${parameter}::new_{self.table}[]) WITH ORDINALITY AS new ({', '.join(self.given)}, place)"
         return (
             f"INSERT INTO {self.table} ({', '.join((*self.given, *self.derived))})\n"
             f"SELECT {', '.join((*self.given, *self.derived.values()))}\n"

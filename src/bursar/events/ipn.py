@@ -1,21 +1,19 @@
 """Payment notifications: the form that a checkout's `ipn_url` is sent after every attempt to pay.
 
-Whoever records an attempt calls `enqueue` in the same transaction. Only a worker can sign, so what is stored is the
+Whoever records an attempt writes it in the same transaction. Only a worker can sign, so what is stored is the
 form without its signature, and which key created the checkout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
-
-import msgspec
+from typing import Any, Literal, cast
 
 from bursar.core.ids import new_event_id
 from bursar.core.money import Money, symbol
 from bursar.db.pool import Queryable
+from bursar.db.rows import Rows
 
 TYPES = {"success": "transaction.succeeded", "failed": "transaction.failed"}
 
@@ -52,43 +50,39 @@ class Ipn:
     event_id: str | None = None  # of the event that tells the same, so that a receiver of both can see it
 
 
+IPNS = Rows(
+    "ipn",
+    given=(
+        "account_id", "event_id", "type", "url", "fields", "amount", "identifier", "key_account_id", "key_id",
+        "created_at",
+    ),
+    derived={"id": "nextval('ipn_id')"},
+)  # fmt: skip
+_INSERT = IPNS.insert()
+
+
 async def enqueue(db: Queryable, ipn: Ipn, now: datetime) -> str:
     """Writes a notification in the caller's transaction; returns the event id that it will carry."""
-    [event_id] = await enqueue_many(db, [ipn], now)
-    return event_id
+    row = as_row(ipn, now)
+    await db.execute(_INSERT, [row])
+    return cast("str", row[1])
 
 
-async def enqueue_many(db: Queryable, ipns: Sequence[Ipn], now: datetime) -> list[str]:
-    """The same for several, in one statement."""
-    if not ipns:
-        return []
-    for ipn in ipns:
-        assert (ipn.status == "failed") == (ipn.error is not None), "a failed attempt, and no other, has an error"
-    event_ids = [ipn.event_id or new_event_id() for ipn in ipns]
-    await db.execute(
-        """
-        INSERT INTO ipn
-            (account_id, id, event_id, type, url, fields, amount, identifier, key_account_id, key_id, created_at)
-        SELECT account_id, nextval('ipn_id'), event_id, type, url, fields::jsonb, amount, identifier, key_account_id,
-               key_id, $10
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-                    $9::bigint[])
-             WITH ORDINALITY
-             AS i (account_id, event_id, type, url, fields, amount, identifier, key_account_id, key_id, n)
-        ORDER BY n
-        """,
-        [ipn.account_id for ipn in ipns],
-        event_ids,
-        [TYPES[ipn.status] for ipn in ipns],
-        [ipn.url for ipn in ipns],
-        [msgspec.json.encode(form_fields(ipn)).decode() for ipn in ipns],
-        [printed(ipn.amount) for ipn in ipns],
-        [ipn.identifier for ipn in ipns],
-        [ipn.key.account_id for ipn in ipns],
-        [ipn.key.key_id for ipn in ipns],
+def as_row(ipn: Ipn, now: datetime) -> tuple[Any, ...]:
+    """A notification as `IPNS` has it, for whoever writes it together with what it tells of."""
+    assert (ipn.status == "failed") == (ipn.error is not None), "a failed attempt, and no other, has an error"
+    return (
+        ipn.account_id,
+        ipn.event_id or new_event_id(),
+        TYPES[ipn.status],
+        ipn.url,
+        form_fields(ipn),
+        printed(ipn.amount),
+        ipn.identifier,
+        ipn.key.account_id,
+        ipn.key.key_id,
         now,
     )
-    return event_ids
 
 
 def printed(amount: Money) -> str:

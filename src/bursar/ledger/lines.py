@@ -5,9 +5,10 @@ is decided where the wallets are locked.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
+
+import msgspec
 
 from bursar.ledger.kinds import KINDS, SERVICE_ACCOUNTS
 
@@ -22,8 +23,7 @@ Draw = Literal["main", "own", "oldest", "pending", "opened"]
 _SIGN: Final[dict[Op, int]] = {"service": 1, "credit": 1, "draw": -1, "hold": 0, "release": 0, "settle": 0}
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     op: Op
     kind: str  # of the wallet entry; for the service's own accounts, the account
     amount: int  # positive; signed for the service's own accounts; 0 for settle, which takes what is left
@@ -33,8 +33,7 @@ class Line:
     settles_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(msgspec.Struct, frozen=True):
     """One balanced movement. (account_id, kind, ref) is its natural key: the same fact twice is one posting."""
 
     account_id: int
@@ -47,14 +46,16 @@ class Journal:
     event_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        if sum(_SIGN[line.op] * line.amount for line in self.lines):
-            raise ValueError(f"journal {self.key} does not balance")
+        total = 0
         for line in self.lines:
+            total += _SIGN[line.op] * line.amount
             names = SERVICE_ACCOUNTS if line.op == "service" else KINDS
             if line.kind not in names:
                 raise ValueError(f"journal {self.key} has a line of an unknown kind: {line.kind}")
             if line.op not in ("service", "settle") and not (line.amount > 0 < line.account_id):
                 raise ValueError(f"journal {self.key} has a line without an amount or a wallet")
+        if total:
+            raise ValueError(f"journal {self.key} does not balance")
         if not self.lines:
             raise ValueError(f"journal {self.key} moves nothing")
 

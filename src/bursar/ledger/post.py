@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
+
+import msgspec
 
 from bursar.core.errors import InsufficientBalance
 from bursar.core.money import format_major
@@ -28,8 +29,7 @@ class Outcome(Enum):
     EMPTY = "empty"  # a settlement of which nothing was left
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
+class Posting(msgspec.Struct, frozen=True):
     """What became of one journal. `available_minor` says what there was when it was not enough."""
 
     outcome: Outcome
@@ -46,9 +46,10 @@ async def post(db: _Fetches, journals: Sequence[Journal], *, require: bool = Fal
 
     A request that is not covered fails alone and is reported; with `require` it raises `insufficient_balance`.
     """
+    keys = [journal.key for journal in journals]
     unique: dict[tuple[int, str, str], Journal] = {}
-    for journal in journals:
-        unique.setdefault(journal.key, journal)
+    for key, journal in zip(keys, journals, strict=True):
+        unique.setdefault(key, journal)
     listed = list(unique.values())
     if not listed:
         return []
@@ -57,17 +58,17 @@ async def post(db: _Fetches, journals: Sequence[Journal], *, require: bool = Fal
     row = await db.fetchrow(POST, *arguments(listed))
     assert row is not None
     found = {
-        journal.key: Posting(_OUTCOMES[outcome], id_, available)
-        for journal, outcome, id_, available in zip(listed, row["outcomes"], row["ids"], row["available"], strict=True)
+        key: Posting(_OUTCOMES[outcome], id_, available)
+        for key, outcome, id_, available in zip(unique, row["outcomes"], row["ids"], row["available"], strict=True)
     }
     postings = []
-    for journal in journals:
-        posting = found[journal.key]
+    for key, journal in zip(keys, journals, strict=True):
+        posting = found[key]
         if require and posting.outcome is Outcome.INSUFFICIENT:
             raise insufficient(journal, posting)
         postings.append(posting)
         if posting.outcome is Outcome.POSTED:  # its twin further down the list is not posted again
-            found[journal.key] = Posting(Outcome.EXISTING, posting.journal_id)
+            found[key] = Posting(Outcome.EXISTING, posting.journal_id)
     return postings
 
 

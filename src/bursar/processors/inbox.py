@@ -31,9 +31,12 @@ TRIES = 24
 log = structlog.get_logger()
 
 _CLAIM = """
--- Callbacks that are due and that nobody is applying: take the lease, in real time.
+-- Callbacks that are due and that nobody is applying: take the lease, in real time. It is not worth a flush: if the
+-- server fails and forgets it, the callback is taken again, and whoever ends it first has applied it.
+WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
 UPDATE processor_inbox
 SET lease_until = clock_timestamp() + interval '30 seconds', lease_token = lease_token + 1, attempts = attempts + 1
+FROM unflushed
 WHERE (account_id, provider, event_id) IN (
     SELECT account_id, provider, event_id
     FROM processor_inbox
@@ -192,7 +195,8 @@ async def finish(db: Connection, results: Sequence[tuple[Received, str | None]])
              AS r (account_id, provider, event_id, lease_token, reason),
              instance_now() AS now
         WHERE (i.account_id, i.provider, i.event_id) = (r.account_id, r.provider, r.event_id)
-          AND i.lease_token = r.lease_token AND i.state = 'new'
+          AND i.lease_token = r.lease_token
+          AND i.finished_at IS NULL  -- which is new; said so, the planner may read all that are new for a few of them
         """,
         [received.account_id for received, _ in results],
         [received.provider for received, _ in results],

@@ -9,8 +9,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -18,8 +17,7 @@ import httptools
 LARGEST_REPLY = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     status: int
     body: bytes
 

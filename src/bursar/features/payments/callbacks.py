@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import structlog
 
@@ -26,13 +27,19 @@ log = structlog.get_logger()
 LANES = 3  # while the outcomes of one batch are written, the processor is asked about others
 ROUNDS = 20  # batches of a lane before other work gets its turn
 
-DONE, LATER = "done", "later"
 Apply = Callable[[Desk, Callback, Received], Awaitable[None]]
 Processors = Mapping[str, CardProcessor]
 
 # Callbacks about other things than payments (payout, …), by the first word of their kind: `processors.inbox.sweep`
 # says what such a function must do.
 OTHERS: dict[str, Apply] = {}
+
+
+class Told(NamedTuple):
+    """A callback, and what it says."""
+
+    received: Received
+    callback: Callback
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +92,50 @@ async def _lane(
 
 
 async def _apply(desk: Desk, processors: Processors, taken: Sequence[Received], now: datetime) -> int:
-    answers = await asyncio.gather(*(_hear(desk, processors, one) for one in taken))
-    heard = [one for one in answers if isinstance(one, Heard)]
+    groups, later = _grouped(processors, taken)
+    answers = await asyncio.gather(*(_hear(desk, processors, group) for group in groups))
+    heard: list[Heard] = []
+    for group, answer in zip(groups, answers, strict=True):
+        if answer is None:
+            later += [one.received for one in group]
+        else:
+            heard += answer
     if heard:
         await _settle(desk, heard, now)
         desk.wake()
-    if later := [one for one, answer in zip(taken, answers, strict=True) if answer is LATER]:
+    if later:
         await _try_again(desk, later, now)
     return len(taken) - len(later)
 
 
-async def _hear(desk: Desk, processors: Processors, received: Received) -> Heard | str:
-    """Asks about a payment; anything else is done with here. Whatever goes wrong is tried again later."""
+def _grouped(processors: Processors, taken: Sequence[Received]) -> tuple[list[list[Told]], list[Received]]:
+    """Callbacks of one payment together, since it is asked about once; and those that cannot be read."""
+    payments: dict[tuple[str, str], list[Told]] = {}
+    others: list[list[Told]] = []
+    unread: list[Received] = []
+    for received in taken:
+        try:
+            callback = processors[received.provider].read_callback(received.raw)
+        except Exception:
+            log.exception("callback.not_applied", provider=received.provider, event_id=received.event_id)
+            unread.append(received)
+            continue
+        told = Told(received, callback)
+        if callback.kind.startswith("payment."):
+            payments.setdefault((received.provider, callback.reference), []).append(told)
+        else:
+            others.append([told])
+    return [*payments.values(), *others], unread
+
+
+async def _hear(desk: Desk, processors: Processors, told: Sequence[Told]) -> list[Heard] | None:
+    """Asks about the payment of these; anything else is done with here. None: all of them again later."""
+    received, callback = told[0]
+    about = callback.kind.partition(".")[0]
     try:
-        processor = processors[received.provider]
-        callback = processor.read_callback(received.raw)
-        about = callback.kind.partition(".")[0]
         if about == "payment":
-            return Heard(received, callback, await processor.confirm(callback.reference))
+            state = await processors[received.provider].confirm(callback.reference)
+            return [Heard(*one, state) for one in told]
         if about == "refund":  # a refund is finished by who ordered it
             async with desk.db.transaction("callbacks") as db:
                 await inbox.done(db, received)
@@ -110,13 +143,13 @@ async def _hear(desk: Desk, processors: Processors, received: Received) -> Heard
             await OTHERS[about](desk, callback, received)
     except Rejected as error:
         async with desk.db.transaction() as db:
-            await inbox.quarantine(db, received, error.code)
+            await inbox.finish(db, [(one.received, error.code) for one in told])
     except Unknown:
-        return LATER
+        return None
     except Exception:
         log.exception("callback.not_applied", provider=received.provider, event_id=received.event_id)
-        return LATER
-    return DONE
+        return None
+    return []
 
 
 async def _try_again(desk: Desk, taken: Sequence[Received], now: datetime) -> None:

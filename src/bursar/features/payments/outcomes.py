@@ -18,7 +18,7 @@ import structlog
 from bursar.core.calendar import settlement_date
 from bursar.core.money import Money
 from bursar.db.pool import Record
-from bursar.events.ipn import Failure, Ipn, SigningKey, enqueue_many
+from bursar.events.ipn import Failure, Ipn, SigningKey
 from bursar.features.payments import queries, reference, rules, states, views
 from bursar.features.payments.acting import Acts
 from bursar.features.payments.followers import FOLLOWERS
@@ -44,8 +44,10 @@ class Change:
     late: bool = False  # captured, though it had been closed
 
     @property
-    def place(self) -> tuple[int, int]:
-        return self.row["account_id"], self.row["id"]
+    def is_news(self) -> bool:
+        """A callback often tells what the customer's return has told already."""
+        changed = any(self.row[name] != value for name, value in self.values.items())
+        return changed or self.late or self.state.concern is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ async def apply(acts: Acts, said: Sequence[PaymentState]) -> list[Result]:
         place: decide(rows[place], known.get(place, frozenset()), state, acts[place[0]], acts.now)
         for place, state in newest.items()
     }
-    await _write(acts, list(changes.values()))
+    await _write(acts, [change for change in changes.values() if change.is_news])
     now: dict[tuple[int, int], views.Row] = {**rows, **{place: one.after for place, one in changes.items()}}
     return [Result(now.get(place), problem) for place, problem in zip(places, problems, strict=True)]
 
@@ -151,13 +153,14 @@ def _attempt_row(row: Record, attempt: Attempt, n: int) -> dict[str, Any]:
 async def _write(acts: Acts, changes: list[Change]) -> None:
     if not changes:
         return
-    await queries.insert_attempts(acts.db, [attempt for change in changes for attempt in change.attempts])
-    await queries.update_many(acts.db, [change.after for change in changes], acts.now)
-    await post(acts.db, [*_payment_journals(changes, acts.now), *await _late_captures(acts, changes)])
     notices: list[Ipn] = []
     for change in changes:
-        await _tell(acts, change, notices)
-    await enqueue_many(acts.db, notices, acts.now)
+        _tell(acts[change.row["account_id"]], change, notices)
+    attempts = [attempt for change in changes for attempt in change.attempts]
+    await queries.write_outcomes(acts.db, [change.after for change in changes], attempts, notices, acts.now)
+    await post(acts.db, [*_payment_journals(changes, acts.now), *await _late_captures(acts, changes)])
+    for change in changes:
+        await _follow(acts[change.row["account_id"]], change)
 
 
 def _payment_journals(changes: list[Change], now: datetime) -> list[Journal]:
@@ -203,17 +206,22 @@ async def _late_captures(acts: Acts, changes: list[Change]) -> list[Journal]:
     return found
 
 
-async def _tell(acts: Acts, change: Change, notices: list[Ipn]) -> None:
+def _tell(ctx: Ctx, change: Change, notices: list[Ipn]) -> None:
     """Events and notifications of what happened, in the order it happened. A paid payment reports no more failures."""
-    row, ctx = change.row, acts[change.row["account_id"]]
+    row = change.row
     if row["status"] == "pending":
         for attempt in change.attempts:
             if attempt["status"] == "failed":
                 _tell_failed(ctx, row, attempt, notices)
     if change.captured:
         _tell_paid(ctx, change, notices)
-        if (follow := FOLLOWERS.paid.get(row["kind"])) is not None:
-            await follow(ctx, change.after)
+
+
+async def _follow(ctx: Ctx, change: Change) -> None:
+    """What others do about it, and tell, once it is written."""
+    row = change.row
+    if change.captured and (follow := FOLLOWERS.paid.get(row["kind"])) is not None:
+        await follow(ctx, change.after)
     if change.after["status"] in states.PAID and change.state.concern is not None:
         if (watch := FOLLOWERS.concerns.get(change.state.concern)) is not None:
             await watch(ctx, change.after)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, cast
 
 from bursar.db import tallies
 from bursar.db.listing import Listing
 from bursar.db.pool import Database, Queryable, Record
 from bursar.db.rows import Rows
+from bursar.events import ipn
+from bursar.events.ipn import Ipn
 from bursar.features.payments import reference
 
 # In two halves, as the two indexes on identifiers are.
@@ -58,6 +61,20 @@ NEW = Rows(
     unless="ON CONFLICT (account_id, identifier) WHERE status IN ('pending', 'succeeded', 'refunded') DO NOTHING",
 )  # fmt: skip
 _INSERT = f"{NEW.insert()} RETURNING id"
+
+ATTEMPTS = Rows(
+    "payment_attempt",
+    given=(
+        "account_id", "payment_id", "n", "reference", "status", "error_code", "decline_code", "message", "holder",
+        "last4", "at",
+    ),
+)  # fmt: skip
+
+# The attributes of `payment_outcome`.
+_OUTCOME = itemgetter(
+    "account_id", "id", "status", "processor_reference", "started_at", "attempts", "fee_minor", "paid_at", "closing",
+    "due_at",
+)  # fmt: skip
 
 
 async def next_id(db: Queryable) -> int:
@@ -165,46 +182,33 @@ async def known_attempts(db: Queryable, places: Sequence[tuple[int, int]]) -> di
     return {(row["account_id"], row["payment_id"]): frozenset(row["names"]) for row in rows}
 
 
-async def insert_attempts(db: Queryable, attempts: Sequence[Mapping[str, Any]]) -> None:
-    if not attempts:
-        return
-    await db.execute(
-        """
-        INSERT INTO payment_attempt
-            (account_id, payment_id, n, reference, status, error_code, decline_code, message, holder, last4, at)
-        SELECT *
-        FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::text[],
-                    $8::text[], $9::text[], $10::text[], $11::timestamptz[])
-        """,
-        *(
-            [attempt[name] for attempt in attempts]
-            for name in ("account_id", "payment_id", "n", "reference", "status", "error_code", "decline_code",
-                         "message", "holder", "last4", "at")
-        ),
-    )  # fmt: skip
+_OUTCOMES = f"""
+-- What outcomes change of payments that are locked, with the attempts and the notifications that go with it.
+WITH tried AS ({ATTEMPTS.insert(2)}),
+noticed AS ({ipn.IPNS.insert(3)})
+UPDATE payment
+SET status = new.status, processor_reference = new.processor_reference, started_at = new.started_at,
+    attempts = new.attempts, fee_minor = new.fee_minor, paid_at = new.paid_at, closing = new.closing,
+    due_at = new.due_at, updated_at = $4
+FROM unnest($1::payment_outcome[]) AS new
+WHERE payment.account_id = new.account_id AND payment.id = new.id
+"""  # noqa: S608 - declared pieces
 
 
-async def update_many(db: Queryable, rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
-    """Writes what outcomes may change of payments that are locked."""
+async def write_outcomes(
+    db: Queryable,
+    rows: Sequence[Mapping[str, Any]],
+    attempts: Sequence[Mapping[str, Any]],
+    notices: Sequence[Ipn],
+    now: datetime,
+) -> None:
     await db.execute(
-        """
-        UPDATE payment
-        SET status = new.status, processor_reference = new.processor_reference, started_at = new.started_at,
-            attempts = new.attempts, fee_minor = new.fee_minor, paid_at = new.paid_at, closing = new.closing,
-            due_at = new.due_at, updated_at = $11
-        FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::timestamptz[], $6::integer[], $7::bigint[],
-                    $8::timestamptz[], $9::text[], $10::timestamptz[])
-             AS new (account_id, id, status, processor_reference, started_at, attempts, fee_minor, paid_at, closing,
-                     due_at)
-        WHERE payment.account_id = new.account_id AND payment.id = new.id
-        """,
-        *(
-            [row[name] for row in rows]
-            for name in ("account_id", "id", "status", "processor_reference", "started_at", "attempts", "fee_minor",
-                         "paid_at", "closing", "due_at")
-        ),
+        _OUTCOMES,
+        [_OUTCOME(row) for row in rows],
+        [ATTEMPTS.row(attempt) for attempt in attempts],
+        [ipn.as_row(notice, now) for notice in notices],
         now,
-    )  # fmt: skip
+    )
 
 
 async def close(
