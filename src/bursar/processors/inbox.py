@@ -31,12 +31,9 @@ TRIES = 24
 log = structlog.get_logger()
 
 _CLAIM = """
--- Callbacks that are due and that nobody is applying: take the lease, in real time. It is not worth a flush: if the
--- server fails and forgets it, the callback is taken again, and whoever ends it first has applied it.
-WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+-- Callbacks that are due and that nobody is applying: take the lease, in real time.
 UPDATE processor_inbox
 SET lease_until = clock_timestamp() + interval '30 seconds', lease_token = lease_token + 1, attempts = attempts + 1
-FROM unflushed
 WHERE (account_id, provider, event_id) IN (
     SELECT account_id, provider, event_id
     FROM processor_inbox
