@@ -84,6 +84,8 @@ async def _strike(made: World, schedule: list[tuple[float, str]], report: Report
                 report.broke(f"O1: {what} did not come back: {error}")
 
     await asyncio.gather(*(strike(what, moments) for what, moments in lines.items()))
+    if made.instance.proxy is not None:
+        made.instance.proxy.relent()
 
 
 async def _fault(made: World, what: str) -> None:

@@ -88,6 +88,11 @@ class FaultProxy:
             line.fate = kind  # when it next sends something that fits
         return True
 
+    def relent(self) -> None:
+        """No line meets a fate any more that it has not met yet."""
+        for line in self._lines:
+            line.fate = ""
+
     @staticmethod
     async def _go_on(line: Line) -> None:
         await asyncio.sleep(STALL_S)
