@@ -1,4 +1,4 @@
-"""The parts of this half of the suite, by name: the longest first, so that a tier that began the last ends in time."""
+"""The parts of this half of the suite, by name."""
 
 from __future__ import annotations
 
