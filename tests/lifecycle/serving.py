@@ -21,6 +21,9 @@ from bursar.db.embedded import EmbeddedServer
 LAST_LINE = "Ctrl-C stops everything"
 START_S = 30.0
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell makes what it starts in the background deaf to Ctrl-C,
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # and the service would inherit that
+
 
 def environment(**settings: str) -> dict[str, str]:
     """The shell's, with these settings of ours and no others."""
