@@ -62,7 +62,7 @@ class Pipeline:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self._batches = Batches(together=instance.settings.group_commit)
-        self._lists = Reads()
+        self._reads = Reads()
         self._seconds: dict[tuple[str, int], Any] = {}
 
     async def respond(self, route: Route, received: Received, send: Send, path: dict[str, str], *, dry: bool) -> None:
@@ -226,8 +226,9 @@ class Pipeline:
             return await sandbox.run(exchange)
         assert exchange.caller is not None
         by_operator = exchange.caller.kind == "operator"
-        if exchange.route.is_list and not by_operator:
-            return await self._lists.run(exchange, received.query)
+        by_key = bool(exchange.path) and not exchange.route.is_list
+        if not by_key and not by_operator:
+            return await self._reads.run(exchange, received.query)
         ctx = exchange.ctx(self.instance.db)
         reply = await reads.look(exchange, ctx)
         if by_operator:

@@ -1,4 +1,5 @@
-"""Reads. Lists that are the same and wait together are answered by one look at the database and one rendering.
+"""Reads. Those that are the same and wait together are answered by one look at the database and one rendering; but for
+one object by its key, whose statement is shared as it is.
 
 Whoever asks may join only a look that has not begun yet; what comes while one is under way shares the next. So a
 reader always sees what was answered, to anybody, before they asked. There is no timer, and nothing is kept.

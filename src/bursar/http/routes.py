@@ -29,7 +29,7 @@ from bursar.settings import Settings
 class Read:
     """`handle(ctx, query)`; `ctx.db` runs single statements.
 
-    Whoever asks for a list at the same moment gets the same reply: it may not depend on a request's id or address.
+    Whoever asks the same at the same moment may get the same reply: it may not depend on a request's id or address.
     """
 
     handle: Callable[[Ctx, Any], Awaitable[Any]]
