@@ -35,7 +35,7 @@ Processors = Mapping[str, CardProcessor]
 OTHERS: dict[str, Apply] = {}
 
 
-class Told(NamedTuple):
+class Message(NamedTuple):
     """A callback, and what it says."""
 
     received: Received
@@ -108,10 +108,10 @@ async def _apply(desk: Desk, processors: Processors, taken: Sequence[Received], 
     return len(taken) - len(later)
 
 
-def _grouped(processors: Processors, taken: Sequence[Received]) -> tuple[list[list[Told]], list[Received]]:
+def _grouped(processors: Processors, taken: Sequence[Received]) -> tuple[list[list[Message]], list[Received]]:
     """Callbacks of one payment together, since it is asked about once; and those that cannot be read."""
-    payments: dict[tuple[str, str], list[Told]] = {}
-    others: list[list[Told]] = []
+    payments: dict[tuple[str, str], list[Message]] = {}
+    others: list[list[Message]] = []
     unread: list[Received] = []
     for received in taken:
         try:
@@ -120,7 +120,7 @@ def _grouped(processors: Processors, taken: Sequence[Received]) -> tuple[list[li
             log.exception("callback.not_applied", provider=received.provider, event_id=received.event_id)
             unread.append(received)
             continue
-        told = Told(received, callback)
+        told = Message(received, callback)
         if callback.kind.startswith("payment."):
             payments.setdefault((received.provider, callback.reference), []).append(told)
         else:
@@ -128,7 +128,7 @@ def _grouped(processors: Processors, taken: Sequence[Received]) -> tuple[list[li
     return [*payments.values(), *others], unread
 
 
-async def _hear(desk: Desk, processors: Processors, told: Sequence[Told]) -> list[Heard] | None:
+async def _hear(desk: Desk, processors: Processors, told: Sequence[Message]) -> list[Heard] | None:
     """Asks about the payment of these; anything else is done with here. None: all of them again later."""
     received, callback = told[0]
     about = callback.kind.partition(".")[0]
